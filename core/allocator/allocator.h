@@ -1,0 +1,68 @@
+// The one interface of every allocator: ours and the ones we compare with. Replay, tests, benchmarks and the edge see
+// nothing else. One object serves one device; methods may be called from any thread.
+//
+// Mistakes throw InvalidArgument and change nothing. allocate throws OutOfMemory after the allocator has tried all it
+// can; the allocator stays usable. Everything else only fails if the driver is lost (DriverError).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/vocabulary.h"
+#include "watch/statistics.h"
+
+namespace gmlake {
+
+// One block of a segment, as PyTorch's snapshot shows it.
+struct BlockInfo {
+  enum class State : std::uint8_t { inactive, active_allocated, active_pending_free };
+  Address address = 0;
+  Bytes size = 0;
+  Bytes requested = 0;
+  State state = State::inactive;
+};
+
+// A contiguous piece of reserved memory and its blocks in address order, without gaps.
+struct SegmentInfo {
+  Address address = 0;
+  Bytes size = 0;
+  Stream stream = 0;
+  PoolKind kind = PoolKind::large;
+  PoolId pool;
+  bool expandable = false;
+  bool stitched = false;  // addresses over memory that other segments count
+  std::vector<BlockInfo> blocks;
+};
+
+using StreamFilter = std::function<bool(Stream)>;
+
+class Allocator {
+ public:
+  Allocator() = default;
+  Allocator(const Allocator&) = delete;
+  Allocator& operator=(const Allocator&) = delete;
+  virtual ~Allocator() = default;  // gives everything back to the driver
+
+  virtual Address allocate(Bytes size, Stream stream) = 0;  // size 0 -> address 0
+  virtual void release(Address address) = 0;                // address 0 is ignored
+  virtual void record_stream(Address address, Stream stream) = 0;
+
+  // Between begin and end, allocations on streams that pass the filter come from the pool alone. Every begin adds one
+  // use; when release_pool has taken the last one back, the pool's memory returns to the allocator as it becomes free.
+  virtual void begin_pool(PoolId pool, StreamFilter filter) = 0;
+  virtual void end_pool(PoolId pool) = 0;
+  virtual void release_pool(PoolId pool) = 0;
+
+  virtual void trim() = 0;                   // give back what can be given back (empty_cache)
+  virtual void set_limit(Bytes reserved) = 0;  // never reserve more than this; the driver's capacity still counts
+
+  virtual Statistics statistics() const = 0;
+  virtual void reset_peaks() = 0;
+  virtual void reset_accumulated() = 0;
+  virtual std::vector<SegmentInfo> segments() const = 0;
+
+  virtual void check() const = 0;  // throws BrokenInvariant
+};
+
+}  // namespace gmlake

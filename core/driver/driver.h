@@ -1,0 +1,121 @@
+// The driver contract: everything an allocator may ask of a device, in about twenty calls. One object per device.
+//
+//   reserve / free_range     a span of addresses; only an empty range is freed
+//   create / release         physical memory; released memory lives on until its last mapping goes
+//   map / unmap              a handle is mapped whole, at offset 0, where nothing is mapped; whole mappings are unmapped
+//   set_access               must follow map before the memory is touched
+//   allocate / free          the driver's own one-call allocation (cuMemAlloc), for the allocators we compare with
+//   memory_info              free and total bytes of the device
+//   record, query, wait ...  the order of work on streams
+//
+// Sizes and addresses are multiples of granularity() in every virtual-memory call. unmap is not ordered with streams:
+// the caller makes sure that nothing still uses the memory. The public methods count calls and time by kind and then
+// call the implementation's do_ method; an implementation never counts.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "base/vocabulary.h"
+
+namespace gmlake {
+
+enum class Status : std::uint8_t {
+  success,
+  out_of_memory,
+  invalid_value,
+  not_supported,
+  not_ready,      // query: work before the event has not finished
+  deinitialized,  // the process is ending and the driver has gone: treat as success when freeing
+  unknown,
+};
+std::string_view to_string(Status status);
+
+enum class Call : std::uint8_t {
+  // memory
+  reserve,
+  free_range,
+  create,
+  release,
+  map,
+  unmap,
+  set_access,
+  allocate,
+  free,
+  // order
+  create_event,
+  destroy_event,
+  record,
+  query,
+  wait,
+  synchronize,
+};
+inline constexpr std::size_t call_kinds = static_cast<std::size_t>(Call::synchronize) + 1;
+inline constexpr std::size_t memory_call_kinds = static_cast<std::size_t>(Call::free) + 1;
+std::string_view to_string(Call call);
+
+struct CallCount {
+  std::uint64_t calls = 0;    // handles for create, release, map, unmap; calls for the rest
+  double microseconds = 0;    // measured on a real device, modelled on the simulated one
+};
+using CallCounts = std::array<CallCount, call_kinds>;
+
+class Driver {
+ public:
+  Driver() = default;
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+  virtual ~Driver() = default;
+
+  virtual int device() const = 0;
+  virtual Bytes granularity() const = 0;  // of handles and mappings: 2 MiB on every card we know
+
+  [[nodiscard]] Status reserve(Bytes size, Address& range);
+  [[nodiscard]] Status free_range(Address range, Bytes size);
+  [[nodiscard]] Status create(Bytes size, Handle& handle);
+  [[nodiscard]] Status release(Handle handle);
+  [[nodiscard]] Status map(Address at, Bytes size, Handle handle);
+  [[nodiscard]] Status unmap(Address at, Bytes size);  // may span several whole mappings
+  [[nodiscard]] Status set_access(Address at, Bytes size);
+  [[nodiscard]] Status allocate(Bytes size, Address& at);
+  [[nodiscard]] Status free(Address at);
+
+  [[nodiscard]] virtual Status memory_info(Bytes& free, Bytes& total) = 0;
+
+  [[nodiscard]] Status create_event(Event& event);
+  [[nodiscard]] Status destroy_event(Event event);
+  [[nodiscard]] Status record(Event event, Stream stream);
+  [[nodiscard]] Status query(Event event);  // success: all work before the record has finished
+  [[nodiscard]] Status wait(Stream stream, Event event);
+  [[nodiscard]] Status synchronize(Event event);
+  [[nodiscard]] virtual Status is_capturing(Stream stream, bool& capturing) = 0;
+
+  const CallCounts& counts() const { return counts_; }
+
+ protected:
+  virtual Status do_reserve(Bytes size, Address& range) = 0;
+  virtual Status do_free_range(Address range, Bytes size) = 0;
+  virtual Status do_create(Bytes size, Handle& handle) = 0;
+  virtual Status do_release(Handle handle) = 0;
+  virtual Status do_map(Address at, Bytes size, Handle handle) = 0;
+  virtual Status do_unmap(Address at, Bytes size) = 0;
+  virtual Status do_set_access(Address at, Bytes size) = 0;
+  virtual Status do_allocate(Bytes size, Address& at) = 0;
+  virtual Status do_free(Address at) = 0;
+  virtual Status do_create_event(Event& event) = 0;
+  virtual Status do_destroy_event(Event event) = 0;
+  virtual Status do_record(Event event, Stream stream) = 0;
+  virtual Status do_query(Event event) = 0;
+  virtual Status do_wait(Stream stream, Event event) = 0;
+  virtual Status do_synchronize(Event event) = 0;
+
+  // The time the call under way took: measured by default, modelled by the simulated driver.
+  virtual double elapsed(Call call, double measured) { return measured; }
+
+ private:
+  CallCounts counts_{};
+};
+
+}  // namespace gmlake
