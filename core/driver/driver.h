@@ -2,10 +2,11 @@
 //
 //   reserve / free_range     a span of addresses; only an empty range is freed
 //   create / release         physical memory; released memory lives on until its last mapping goes
-//   map / unmap              a handle is mapped whole, at offset 0, where nothing is mapped; whole mappings are
-//   unmapped set_access               must follow map before the memory is touched allocate / free          the
-//   driver's own one-call allocation (cuMemAlloc), for the allocators we compare with memory_info              free and
-//   total bytes of the device record, query, wait ...  the order of work on streams
+//   map / unmap              a handle is mapped whole, at offset 0, where nothing is; whole mappings are unmapped
+//   set_access               must follow map before the memory is touched; whole mappings again
+//   allocate / free          the driver's own one-call allocation (cuMemAlloc), for the allocators we compare with
+//   memory_info              free and total bytes of the device
+//   record, query, wait ...  the order of work on streams
 //
 // Sizes and addresses are multiples of granularity() in every virtual-memory call. unmap is not ordered with streams:
 // the caller makes sure that nothing still uses the memory. A call that fails changes nothing. Any thread may call.
