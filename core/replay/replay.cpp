@@ -73,7 +73,8 @@ class Player {
       throw BrokenInvariant(at_event(index, error.what()));
     }
     outcome_.cpu_seconds = thread_cpu_seconds() - start;
-    close_iteration();
+    const bool ends_on_mark = index > 0 && trace_.kind[index - 1] == static_cast<std::uint8_t>(EventKind::iteration);
+    if (!ends_on_mark) close_iteration();
     outcome_.events = index;
     outcome_.peaks = live_.peaks();
     const Statistics statistics = allocator_.statistics();

@@ -18,7 +18,7 @@ namespace gmlake {
 enum class EventKind : std::uint8_t {
   allocate,       // id, size, stream
   free,           // id
-  iteration,      // an iteration starts here
+  iteration,      // an iteration starts here; as the last event: the last iteration ends here
   record_stream,  // id is used on stream
   begin_pool,     // id names the pool, which serves all streams until end_pool
   end_pool,
