@@ -1,0 +1,177 @@
+"""Results as tables for people: one per trace, allocators as rows, the best value of a column in bold green.
+
+Columns that say nothing (no retries, nothing ran out of memory) are left out, and on a narrow terminal those that can
+be worked out from the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gmlake.replay.result import MEMORY_CALLS, Result
+
+GIB = 2**30
+NARROW = 100  # terminal columns
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table: its head, the number behind a cell, how to write it, and which end is best."""
+
+    head: str
+    value: Callable[[Result], float | None]
+    text: Callable[[float], str]
+    best: Callable[[Iterable[float]], float] | None = None
+    detail: bool = False  # left out on narrow terminals
+
+    def cells(self, results: Sequence[Result]) -> list[Text]:
+        """One cell per result."""
+        values = [self.value(result) for result in results]
+        known = [value for value in values if value is not None]
+        best = self.text(self.best(known)) if self.best and len(set(known)) > 1 else None
+        return [self._cell(value, best) for value in values]
+
+    def _cell(self, value: float | None, best: str | None) -> Text:
+        if value is None:
+            return Text("-", style="dim")
+        text = self.text(value)
+        return Text(text, style="bold green" if text == best else "")
+
+
+def show(results: Sequence[Result], console: Console, calls: bool) -> None:
+    """Print the tables of all results; `calls` adds the driver calls by kind."""
+    for name, group in groupby(results, key=lambda result: result.trace):
+        of_trace = list(group)
+        console.print(_title(name, of_trace))
+        console.print(_table(_columns(of_trace, console.width), of_trace))
+        if calls:
+            console.print(_table(_call_columns(of_trace), of_trace))
+        for line in _notes(of_trace):
+            console.print(line, style="dim")
+        sentence = closing_sentence(of_trace)
+        if sentence:
+            console.print(sentence, style="bold")
+        console.print()
+
+
+def _title(name: str, results: Sequence[Result]) -> Text:
+    fullest = max(results, key=lambda result: result.events)
+    text = Text(name, style="bold cyan")
+    iterations = f", {fullest.iterations} iterations" if fullest.iterations else ""
+    capacity = f", on a device of {_gib(fullest.capacity)} GiB" if fullest.capacity else ""
+    text.append(
+        f"  {fullest.events:,} events{iterations}; at its peak {_gib(fullest.peak_requested)} GiB requested, "
+        f"{_gib(fullest.peak_active)} GiB active{capacity}",
+        style="default",
+    )
+    return text
+
+
+def _table(columns: Sequence[Column], results: Sequence[Result]) -> Table:
+    table = Table(box=None, header_style="dim", padding=(0, 1), pad_edge=False)
+    table.add_column("allocator", no_wrap=True)
+    for column in columns:
+        table.add_column(column.head, justify="right", vertical="bottom")
+    for row in zip(*(column.cells(results) for column in columns), strict=True):
+        table.add_row(Text(results[len(table.rows)].allocator), *row)
+    return table
+
+
+def _columns(results: Sequence[Result], width: int) -> list[Column]:
+    columns = [
+        Column("reserved\nGiB", _if_completed(lambda r: r.peak_reserved), _gib, min),
+        Column("utili-\nsation", _if_completed(lambda r: r.utilisation), _percent, max),
+        Column("fragmen-\ntation", _if_completed(lambda r: r.fragmentation), _percent, min, detail=True),
+    ]
+    if any(r.smallest_capacity for r in results):
+        columns.append(Column("smallest\nGiB", lambda r: r.smallest_capacity, _gib, min))
+        columns.append(Column("active /\nsmallest", _active_share, _percent, max))
+    if any(r.retries for r in results):
+        columns.append(Column("retries", lambda r: r.retries, _count, min))
+    if any(not r.completed for r in results):
+        columns.append(Column("out of mem.\nat event", lambda r: r.out_of_memory, _count))
+    return [
+        column
+        for column in [
+            *columns,
+            Column("calls /\niteration", lambda r: r.warm_driver_calls, _number, min),
+            Column("driver ms /\niteration", lambda r: r.warm_driver_ms, _number, min),
+            Column("driver ms\nin all", lambda r: r.driver_ms, _number, min, detail=True),
+            Column("CPU\ns", lambda r: r.cpu_seconds, "{:.2f}".format, min),
+            Column("million\nevents/s", _speed, "{:.2f}".format, max, detail=True),
+        ]
+        if width >= NARROW or not column.detail
+    ]
+
+
+def _call_columns(results: Sequence[Result]) -> list[Column]:
+    def count(kind: str) -> Callable[[Result], float | None]:
+        return lambda result: result.driver_calls[kind]
+
+    used = [kind for kind in MEMORY_CALLS if any(r.driver_calls[kind] for r in results)]
+    return [Column(kind, count(kind), _count) for kind in used]
+
+
+def _notes(results: Sequence[Result]) -> list[str]:
+    return [
+        f"{result.allocator} is not monotone: it completes on {_gib(result.smallest_capacity or 0)} GiB but runs out "
+        f"of memory on {', '.join(_gib(capacity) for capacity in result.at_smallest_capacity.fails_above)} GiB."
+        for result in results
+        if result.at_smallest_capacity and result.at_smallest_capacity.fails_above
+    ]
+
+
+def closing_sentence(results: Sequence[Result]) -> str | None:
+    """What the comparison comes down to: the leanest allocator against PyTorch's default, or against the worst."""
+    need = {result.allocator: result.needs for result in results}
+    known = {name: needs for name, needs in need.items() if needs is not None}
+    stuck = [name for name in need if name not in known]
+    if len(need) < 2 or not known:
+        return None
+    ours = "gmlake" if "gmlake" in known else min(known, key=lambda name: known[name])
+    theirs = "caching" if "caching" in known and ours != "caching" else max(known, key=lambda name: known[name])
+    if ours == theirs:
+        return f"Only {ours} completes: it needs {_gib(known[ours])} GiB." if stuck else None
+    saved = known[theirs] - known[ours]
+    return (
+        f"{_called(ours)} needs {_gib(known[ours])} GiB where {_called(theirs)} needs {_gib(known[theirs])}: "
+        f"{_gib(abs(saved))} GiB {'less' if saved >= 0 else 'more'}."
+    )
+
+
+def _called(allocator: str) -> str:
+    return {"caching": "PyTorch", "expandable": "PyTorch with expandable segments"}.get(allocator, allocator)
+
+
+def _if_completed(value: Callable[[Result], float]) -> Callable[[Result], float | None]:
+    return lambda result: value(result) if result.completed else None
+
+
+def _active_share(result: Result) -> float | None:
+    return result.peak_active / result.smallest_capacity if result.smallest_capacity else None
+
+
+def _speed(result: Result) -> float | None:
+    return result.events / result.cpu_seconds / 1e6 if result.cpu_seconds > 0 else None
+
+
+def _gib(value: float) -> str:
+    return f"{value / GIB:.2f}" if value < 10 * GIB else f"{value / GIB:.1f}"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 or value == 0 else f"{value:.2f}"
