@@ -15,8 +15,9 @@ import os
 import sys
 from typing import NoReturn
 
+from gmlake._core import Error, InvalidArgument
 from gmlake.commands import COMMANDS
-from gmlake.errors import Error, InvalidArgument, UserError
+from gmlake.errors import UserError
 
 FAILURE, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -31,7 +32,11 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; returns the exit status."""
-    args = _parser().parse_args(argv)
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if args.run is None:
+        parser.print_help(sys.stderr)
+        return BAD_INPUT
     try:
         status = args.run(args)
         sys.stdout.flush()
@@ -57,7 +62,8 @@ def _fail(error: Exception, status: int) -> int:
 def _parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="gmlake", description=__doc__, formatter_class=raw)
-    verbs = parser.add_subparsers(metavar="VERB", required=True, parser_class=Parser)
+    parser.set_defaults(run=None)
+    verbs = parser.add_subparsers(metavar="VERB", parser_class=Parser)
     for command in COMMANDS:
         text = command.__doc__ or ""
         verb = verbs.add_parser(

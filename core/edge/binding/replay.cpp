@@ -78,7 +78,7 @@ void bind_replay(nb::module_& m) {
               return o.iterations[row][kind].calls;
             });
           },
-          "Driver calls: a row per iteration (row 0 came before the first), a column per kind.")
+          nb::rv_policy::move, "Driver calls: a row per iteration (row 0 came before the first), a column per kind.")
       .def_prop_ro(
           "microseconds",
           [](const ReplayOutcome& o) {
@@ -86,7 +86,7 @@ void bind_replay(nb::module_& m) {
               return o.iterations[row][kind].microseconds;
             });
           },
-          "Modelled driver time, laid out like calls.")
+          nb::rv_policy::move, "Modelled driver time, laid out like calls.")
       .def_prop_ro(
           "timeline",
           [](const ReplayOutcome& o) {
@@ -97,7 +97,7 @@ void bind_replay(nb::module_& m) {
               return values[column];
             });
           },
-          "Rows of event, allocated, active, reserved.");
+          nb::rv_policy::move, "Rows of event, allocated, active, reserved.");
 
   m.def("replay", &run, "kind"_a, "id"_a, "size"_a, "stream"_a, "allocator"_a, "driver"_a, "sample_every"_a = 0,
         "check_every"_a = 0, "progress"_a = nb::none(),

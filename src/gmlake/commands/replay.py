@@ -1,12 +1,14 @@
 """Replay traces on several allocators and compare what they need.
 
-A TRACE is a PyTorch memory snapshot (pickle or JSON, also gzipped), an RMM log, an .npz of columns, GMLake's own
-format, or the name of a bundled trace. Each is fed, event by event, to every allocator on a simulated device. Times of
-driver calls are modelled from published measurements; no GPU is needed or used.
+A TRACE is a PyTorch memory snapshot (pickle or JSON, also gzipped), an RMM log,
+an .npz of columns, GMLake's own format, or the name of a bundled trace. Each is
+fed, event by event, to every allocator on a simulated device. Times of driver
+calls are modelled from published measurements; no GPU is needed or used.
 
 examples:
   gmlake replay snapshot.pickle
-      the usual comparison: gmlake, expandable segments, PyTorch's default, GMLake as published
+      the usual comparison: gmlake, PyTorch with expandable segments, PyTorch's
+      default, GMLake as published
   gmlake replay snapshot.pickle --smallest-capacity
       also: on how small a device does each of them complete?
   gmlake replay *.pickle --capacity 40GiB --allocator gmlake --allocator caching
@@ -16,7 +18,8 @@ examples:
   gmlake replay run.npz --timeline run.csv
       allocated, active and reserved bytes over time, for plotting
 
-exit status: 0, also if an allocator ran out of memory (the table says so); 1 for a failure; 2 for bad input.
+exit status: 0, also if an allocator ran out of memory (the table says so);
+1 for a failure; 2 for bad input.
 """
 
 from __future__ import annotations
@@ -31,11 +34,11 @@ from rich.console import Console
 
 from gmlake import _core
 from gmlake.errors import UserError
-from gmlake.replay import Result, Settings, sweep
+from gmlake.replay import Settings, sweep
 from gmlake.replay.progress import ProgressDisplay
 from gmlake.replay.table import show
 from gmlake.replay.timeline import check_target, write_timelines
-from gmlake.trace import Trace, read_trace
+from gmlake.trace import read_trace
 
 NAME = "replay"
 USUAL = ("gmlake", "expandable", "caching", "paper")
@@ -88,8 +91,8 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"results": [result.to_json() for result in results]}, indent=2))
     else:
         console = Console()
-        show(results, console, calls=args.calls or len(traces) == 1)
-        _hints(console, args, traces)
+        show(traces, results, console, calls=args.calls or len(traces) == 1)
+        _hints(console, args)
     return 0
 
 
@@ -116,9 +119,9 @@ def _validate(allocators: Sequence[str], settings: Settings) -> None:
         _core.make_allocator(spec, driver)
 
 
-def _hints(console: Console, args: argparse.Namespace, traces: Sequence[Trace]) -> None:
+def _hints(console: Console, args: argparse.Namespace) -> None:
     console.print("Driver times are modelled, not measured; memory figures do not depend on them.", style="dim")
-    again = shlex.join(["gmlake", "replay", *args.traces])
+    again = shlex.join(["gmlake", "replay", *args.traces[:3]])
     if args.timeline is not None:
         console.print(f"Timeline written to {args.timeline}.", style="dim")
     if not args.smallest_capacity:

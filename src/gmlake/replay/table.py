@@ -1,23 +1,23 @@
 """Results as tables for people: one per trace, allocators as rows, the best value of a column in bold green.
 
-Columns that say nothing (no retries, nothing ran out of memory) are left out, and on a narrow terminal those that can
-be worked out from the others.
+Columns that say nothing (no retries, nothing ran out of memory) are left out, and on a narrow terminal the most
+dispensable ones, until the table fits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gmlake import _core
 from gmlake.replay.result import MEMORY_CALLS, Result
+from gmlake.trace import Trace
 
 GIB = 2**30
-NARROW = 100  # terminal columns
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Column:
     value: Callable[[Result], float | None]
     text: Callable[[float], str]
     best: Callable[[Iterable[float]], float] | None = None
-    detail: bool = False  # left out on narrow terminals
+    rank: int = 0  # on a narrow terminal the highest goes first; 0 always stays
 
     def cells(self, results: Sequence[Result]) -> list[Text]:
         """One cell per result."""
@@ -37,6 +37,10 @@ class Column:
         best = self.text(self.best(known)) if self.best and len(set(known)) > 1 else None
         return [self._cell(value, best) for value in values]
 
+    def width(self, results: Sequence[Result]) -> int:
+        """Characters the column takes, with the space before it."""
+        return 2 + max(map(len, [*self.head.split("\n"), *map(str, self.cells(results))]))
+
     def _cell(self, value: float | None, best: str | None) -> Text:
         if value is None:
             return Text("-", style="dim")
@@ -44,30 +48,33 @@ class Column:
         return Text(text, style="bold green" if text == best else "")
 
 
-def show(results: Sequence[Result], console: Console, calls: bool) -> None:
-    """Print the tables of all results; `calls` adds the driver calls by kind."""
-    for name, group in groupby(results, key=lambda result: result.trace):
-        of_trace = list(group)
-        console.print(_title(name, of_trace))
-        console.print(_table(_columns(of_trace, console.width), of_trace))
+def show(traces: Sequence[Trace], results: Sequence[Result], console: Console, calls: bool) -> None:
+    """Print a table per trace; `results` are those of a sweep over `traces`. `calls` adds driver calls by kind."""
+    rows = len(results) // len(traces)
+    for number, trace in enumerate(traces):
+        of_trace = results[number * rows : (number + 1) * rows]
+        console.print(_title(trace, of_trace))
+        console.print(_table(_fit(_columns(of_trace), of_trace, console.width), of_trace))
         if calls:
+            console.print("\nDriver calls in all, by kind", style="dim")
             console.print(_table(_call_columns(of_trace), of_trace))
         for line in _notes(of_trace):
-            console.print(line, style="dim")
+            console.print(line, style="yellow")
         sentence = closing_sentence(of_trace)
         if sentence:
-            console.print(sentence, style="bold")
+            console.print(f"\n{sentence}", style="bold")
         console.print()
 
 
-def _title(name: str, results: Sequence[Result]) -> Text:
-    fullest = max(results, key=lambda result: result.events)
-    text = Text(name, style="bold cyan")
-    iterations = f", {fullest.iterations} iterations" if fullest.iterations else ""
-    capacity = f", on a device of {_gib(fullest.capacity)} GiB" if fullest.capacity else ""
+def _title(trace: Trace, results: Sequence[Result]) -> Text:
+    requested, active = _core.trace_peaks(trace.kind, trace.id, trace.size, trace.stream)
+    iterations = max(result.iterations for result in results)
+    capacity = results[0].capacity
+    text = Text(trace.name, style="bold cyan")
     text.append(
-        f"  {fullest.events:,} events{iterations}; at its peak {_gib(fullest.peak_requested)} GiB requested, "
-        f"{_gib(fullest.peak_active)} GiB active{capacity}",
+        f"  {len(trace):,} events{f', {iterations} iterations' if iterations else ''}; "
+        f"peak requested {_gib(requested)} GiB, active {_gib(active)} GiB"
+        f"{f'; on a device of {_gib(capacity)} GiB' if capacity else ''}",
         style="default",
     )
     return text
@@ -83,31 +90,38 @@ def _table(columns: Sequence[Column], results: Sequence[Result]) -> Table:
     return table
 
 
-def _columns(results: Sequence[Result], width: int) -> list[Column]:
+def _columns(results: Sequence[Result]) -> list[Column]:
     columns = [
         Column("reserved\nGiB", _if_completed(lambda r: r.peak_reserved), _gib, min),
-        Column("utili-\nsation", _if_completed(lambda r: r.utilisation), _percent, max),
-        Column("fragmen-\ntation", _if_completed(lambda r: r.fragmentation), _percent, min, detail=True),
+        Column("util.\n%", _if_completed(lambda r: r.utilisation), _percent, max),
+        Column("frag.\n%", _if_completed(lambda r: r.fragmentation), _percent, min, rank=6),
     ]
     if any(r.smallest_capacity for r in results):
         columns.append(Column("smallest\nGiB", lambda r: r.smallest_capacity, _gib, min))
-        columns.append(Column("active /\nsmallest", _active_share, _percent, max))
+        columns.append(Column("active /\nsmallest %", _active_share, _percent, max, rank=2))
+        columns.append(Column("ms / iter.\nat smallest", _ms_at_smallest, _number, min, rank=3))
     if any(r.retries for r in results):
-        columns.append(Column("retries", lambda r: r.retries, _count, min))
+        columns.append(Column("retries", lambda r: r.retries, _count, min, rank=3))
     if any(not r.completed for r in results):
         columns.append(Column("out of mem.\nat event", lambda r: r.out_of_memory, _count))
     return [
-        column
-        for column in [
-            *columns,
-            Column("calls /\niteration", lambda r: r.warm_driver_calls, _number, min),
-            Column("driver ms /\niteration", lambda r: r.warm_driver_ms, _number, min),
-            Column("driver ms\nin all", lambda r: r.driver_ms, _number, min, detail=True),
-            Column("CPU\ns", lambda r: r.cpu_seconds, "{:.2f}".format, min),
-            Column("million\nevents/s", _speed, "{:.2f}".format, max, detail=True),
-        ]
-        if width >= NARROW or not column.detail
+        *columns,
+        Column("calls /\niteration", lambda r: r.warm_driver_calls, _number, min, rank=1),
+        Column("driver ms /\niteration", lambda r: r.warm_driver_ms, _number, min, rank=1),
+        Column("driver ms\nin all", lambda r: r.driver_ms, _number, min, rank=5),
+        Column("CPU\ns", lambda r: r.cpu_seconds, "{:.2f}".format, min, rank=4),
+        Column("million\nevents/s", _speed, "{:.2f}".format, max, rank=7),
     ]
+
+
+def _fit(columns: list[Column], results: Sequence[Result], width: int) -> list[Column]:
+    names = max(len("allocator"), *(len(result.allocator) for result in results))
+    while names + sum(column.width(results) for column in columns) > width:
+        dispensable = max(columns, key=lambda column: column.rank)
+        if dispensable.rank == 0:
+            break
+        columns = [column for column in columns if column is not dispensable]
+    return columns
 
 
 def _call_columns(results: Sequence[Result]) -> list[Column]:
@@ -139,10 +153,11 @@ def closing_sentence(results: Sequence[Result]) -> str | None:
     if ours == theirs:
         return f"Only {ours} completes: it needs {_gib(known[ours])} GiB." if stuck else None
     saved = known[theirs] - known[ours]
-    return (
-        f"{_called(ours)} needs {_gib(known[ours])} GiB where {_called(theirs)} needs {_gib(known[theirs])}: "
-        f"{_gib(abs(saved))} GiB {'less' if saved >= 0 else 'more'}."
-    )
+    needs = f"{_called(ours)} needs {_gib(known[ours])} GiB"
+    if _gib(known[ours]) == _gib(known[theirs]):
+        return f"{needs}, as much as {_called(theirs)}."
+    difference = f"{_gib(abs(saved))} GiB {'less' if saved > 0 else 'more'}"
+    return f"{needs} where {_called(theirs)} needs {_gib(known[theirs])}: {difference}."
 
 
 def _called(allocator: str) -> str:
@@ -157,6 +172,10 @@ def _active_share(result: Result) -> float | None:
     return result.peak_active / result.smallest_capacity if result.smallest_capacity else None
 
 
+def _ms_at_smallest(result: Result) -> float | None:
+    return result.at_smallest_capacity.warm_driver_ms if result.at_smallest_capacity else None
+
+
 def _speed(result: Result) -> float | None:
     return result.events / result.cpu_seconds / 1e6 if result.cpu_seconds > 0 else None
 
@@ -166,7 +185,7 @@ def _gib(value: float) -> str:
 
 
 def _percent(value: float) -> str:
-    return f"{100 * value:.1f} %"
+    return f"{round(100 * value, 1) + 0.0:.1f}"  # + 0.0: never "-0.0"
 
 
 def _count(value: float) -> str:
