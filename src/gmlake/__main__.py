@@ -15,9 +15,8 @@ import os
 import sys
 from typing import NoReturn
 
-from gmlake._core import Error, InvalidArgument
 from gmlake.commands import COMMANDS
-from gmlake.errors import UserError
+from gmlake.errors import Error, InvalidArgument, UserError
 
 FAILURE, BAD_INPUT, INTERRUPTED = 1, 2, 130
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from conftest import ALLOCATE, BEGIN_POOL, END_POOL, FREE, MIB, RECORD_STREAM, RELEASE_POOL, TRIM, MakeTrace
+from .conftest import ALLOCATE, BEGIN_POOL, END_POOL, FREE, MIB, RECORD_STREAM, RELEASE_POOL, TRIM, MakeTrace
 from gmlake.errors import InvalidArgument
 from gmlake.replay import Settings, replay
 from gmlake.replay.engine import warm_rows
@@ -83,7 +83,10 @@ def test_pools_and_trim_are_fed(make_trace: MakeTrace) -> None:
 @pytest.mark.parametrize(
     ("rows", "complaint"),
     [
-        ([(ALLOCATE, 0, 1, 0), (FREE, 0, 0, 0), (FREE, 0, 0, 0)], "event 2 .*allocation 0 is freed but not live"),
+        (
+            [(ALLOCATE, 0, 1, 0), (FREE, 0, 0, 0), (FREE, 0, 0, 0)],
+            "event 2 .*allocation 0 is freed but not live",
+        ),
         ([(FREE, 7, 0, 0)], "event 0 .*allocation 7 is freed but not live"),
         ([(RECORD_STREAM, 3, 0, 0)], "event 0 .*allocation 3 is recorded on a stream but not live"),
         ([(ALLOCATE, 0, 1, 0), (ALLOCATE, 0, 1, 0)], "event 1 .*allocation 0 is allocated again"),
@@ -92,7 +95,9 @@ def test_pools_and_trim_are_fed(make_trace: MakeTrace) -> None:
         ([(ALLOCATE, 4_000_000_000, 1, 0)], "id 4000000000 is too large"),
     ],
 )
-def test_a_trace_that_contradicts_itself(make_trace: MakeTrace, rows: list[tuple[int, ...]], complaint: str) -> None:
+def test_a_trace_that_contradicts_itself(
+    make_trace: MakeTrace, rows: list[tuple[int, ...]], complaint: str
+) -> None:
     with pytest.raises(InvalidArgument, match=complaint):
         replay(make_trace(rows), "caching")  # type: ignore[arg-type]
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from conftest import FREE, MakeTrace
+from .conftest import FREE, MakeTrace
 from gmlake.errors import InvalidArgument
 from gmlake.replay import sweep
 from gmlake.replay.progress import ProgressDisplay

@@ -24,7 +24,9 @@ def render(trace: Trace, results: list[Result], width: int, calls: bool = False)
 
 @pytest.fixture
 def results(loop_trace: Trace) -> list[Result]:
-    return [run.result for run in sweep([loop_trace], ["caching", "native"], Settings(smallest_capacity=True))]
+    return [
+        run.result for run in sweep([loop_trace], ["caching", "native"], Settings(smallest_capacity=True))
+    ]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
@@ -38,7 +40,17 @@ def test_rows_fit_the_terminal(loop_trace: Trace, results: list[Result], width: 
 
 def test_a_wide_terminal_shows_everything(loop_trace: Trace, results: list[Result]) -> None:
     text = render(loop_trace, results, 200, calls=True)
-    for head in ("reserved", "util.", "frag.", "smallest", "driver ms", "CPU", "events/s", "allocate", "free"):
+    for head in (
+        "reserved",
+        "util.",
+        "frag.",
+        "smallest",
+        "driver ms",
+        "CPU",
+        "events/s",
+        "allocate",
+        "free",
+    ):
         assert head in text
     assert "typed  86 events, 12 iterations" in text
 
@@ -57,7 +69,9 @@ def test_closing_sentence(results: list[Result]) -> None:
         return dataclasses.replace(results[0], allocator=allocator, smallest_capacity=int(capacity * GIB))
 
     ours, theirs = needing("gmlake", 52.3), needing("caching", 118)
-    assert closing_sentence([ours, theirs]) == "gmlake needs 52.3 GiB where PyTorch needs 118.0: 65.7 GiB less."
+    assert (
+        closing_sentence([ours, theirs]) == "gmlake needs 52.3 GiB where PyTorch needs 118.0: 65.7 GiB less."
+    )
     assert closing_sentence([theirs, needing("gmlake", 119)]) == (
         "gmlake needs 119.0 GiB where PyTorch needs 118.0: 1.00 GiB more."
     )

@@ -22,8 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gmlake import _core
-from gmlake._core import InvalidArgument
-from gmlake.errors import UserError
+from gmlake.errors import InvalidArgument, UserError
 
 NAME = "options"
 OURS = "gmlake"

@@ -43,7 +43,9 @@ class Run:
     timeline: NDArray[np.int64] | None = None
 
 
-def replay(trace: Trace, allocator: str, settings: Settings = Settings(), progress: Progress | None = None) -> Run:
+def replay(
+    trace: Trace, allocator: str, settings: Settings = Settings(), progress: Progress | None = None
+) -> Run:
     """Replay `trace` on the allocator `NAME` or `NAME:option=value,...`."""
     outcome = _play(trace, allocator, settings, settings.capacity, progress)
     result = _condense(trace, allocator, settings.capacity, outcome)

@@ -12,7 +12,17 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-MEMORY_CALLS = ("reserve", "create", "map", "set_access", "unmap", "release", "free_range", "allocate", "free")
+MEMORY_CALLS = (
+    "reserve",
+    "create",
+    "map",
+    "set_access",
+    "unmap",
+    "release",
+    "free_range",
+    "allocate",
+    "free",
+)
 ORDERING_CALLS = ("record", "query", "wait", "synchronize", "create_event", "destroy_event")
 
 

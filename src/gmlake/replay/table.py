@@ -149,7 +149,9 @@ def closing_sentence(results: Sequence[Result]) -> str | None:
     if len(need) < 2 or not known:
         return None
     ours = "gmlake" if "gmlake" in known else min(known, key=lambda name: known[name])
-    theirs = "caching" if "caching" in known and ours != "caching" else max(known, key=lambda name: known[name])
+    theirs = (
+        "caching" if "caching" in known and ours != "caching" else max(known, key=lambda name: known[name])
+    )
     if ours == theirs:
         return f"Only {ours} completes: it needs {_gib(known[ours])} GiB." if stuck else None
     saved = known[theirs] - known[ours]
