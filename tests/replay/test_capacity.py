@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from gmlake.replay.capacity import GRANULE, candidates, smallest_capacity
@@ -13,10 +15,10 @@ LOWER = 50 * GIB
 def test_candidates_ascend_from_the_lower_bound_in_granules() -> None:
     tried = list(candidates(LOWER))
     assert tried[0] == LOWER
-    assert all(a < b for a, b in zip(tried, tried[1:], strict=False))
+    assert all(a < b for a, b in pairwise(tried))
     assert all(capacity % GRANULE == 0 for capacity in tried)
     near = [capacity for capacity in tried if capacity <= 1.02 * LOWER]
-    assert all(b - a <= 0.001 * LOWER + GRANULE for a, b in zip(near, near[1:], strict=False))
+    assert all(b - a <= 0.001 * LOWER + GRANULE for a, b in pairwise(near))
 
 
 def test_lower_bound_is_rounded_up_to_a_granule() -> None:

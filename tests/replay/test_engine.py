@@ -6,7 +6,18 @@ import dataclasses
 
 import pytest
 
-from .conftest import ALLOCATE, BEGIN_POOL, END_POOL, FREE, MIB, RECORD_STREAM, RELEASE_POOL, TRIM, MakeTrace
+from .conftest import (
+    ALLOCATE,
+    BEGIN_POOL,
+    END_POOL,
+    FREE,
+    MIB,
+    RECORD_STREAM,
+    RELEASE_POOL,
+    TRIM,
+    MakeTrace,
+    Row,
+)
 from gmlake.errors import InvalidArgument
 from gmlake.replay import Settings, replay
 from gmlake.replay.engine import warm_rows
@@ -95,11 +106,9 @@ def test_pools_and_trim_are_fed(make_trace: MakeTrace) -> None:
         ([(ALLOCATE, 4_000_000_000, 1, 0)], "id 4000000000 is too large"),
     ],
 )
-def test_a_trace_that_contradicts_itself(
-    make_trace: MakeTrace, rows: list[tuple[int, ...]], complaint: str
-) -> None:
+def test_a_trace_that_contradicts_itself(make_trace: MakeTrace, rows: list[Row], complaint: str) -> None:
     with pytest.raises(InvalidArgument, match=complaint):
-        replay(make_trace(rows), "caching")  # type: ignore[arg-type]
+        replay(make_trace(rows), "caching")
 
 
 def test_an_empty_trace(make_trace: MakeTrace) -> None:

@@ -68,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
 
 def check_core() -> Check:
     """Make our allocator serve one request on the simulated device."""
-    found = f"gmlake {__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    machine = f"{platform.system()} {platform.machine()}"
+    found = f"gmlake {__version__} on Python {platform.python_version()}, {machine}"
     try:
         allocator = _core.make_allocator("gmlake", _core.SimulatedDriver())
         allocator.release(allocator.allocate(1 << 20))
@@ -120,12 +121,9 @@ def _check_device(number: int) -> Check:
         return Check(
             name, "broken", f"the driver does not tell its memory: {status.name}", "Is the device lost?"
         )
-    return Check(
-        name,
-        "ok",
-        f"{_core.format_bytes(free)} of {_core.format_bytes(total)} free; virtual memory management in pieces of "
-        f"{_core.format_bytes(driver.granularity)}",
-    )
+    memory = f"{_core.format_bytes(free)} of {_core.format_bytes(total)} free"
+    granule = _core.format_bytes(driver.granularity)
+    return Check(name, "ok", f"{memory}; virtual memory management in pieces of {granule}")
 
 
 def check_torch() -> Check:

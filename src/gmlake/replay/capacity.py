@@ -1,7 +1,8 @@
 """The smallest capacity on which a trace completes.
 
-Running out of memory is not monotone in capacity: an allocator may fail on 40 GiB and complete on 39, because a retry
-that empties its cache comes at a better moment. So capacities are scanned upwards and the first that completes wins:
+Running out of memory is not monotone in capacity: an allocator may fail on 40 GiB and complete on 39, because
+a retry that empties its cache comes at a better moment. So capacities are scanned upwards and the first that
+completes wins:
 
 1. Start at the lower bound, the trace's peak active bytes: less can never do.
 2. Step by 0.1 % of it up to +2 %, by 0.5 % up to +10 %, by 2 % up to +60 %, then each 5 % above the last.

@@ -1,7 +1,7 @@
-"""One trace on one allocator: builds the simulated driver, runs the native loop, and condenses what it counted.
+"""One trace on one allocator: builds the simulated driver, runs the native loop, condenses what it counted.
 
-Everything before the trace's first iteration mark is set-up. *Warm* means from the tenth iteration on; with fewer than
-eleven iterations it means the second half of them.
+Everything before the trace's first iteration mark is set-up. *Warm* means from the tenth iteration on; with
+fewer than eleven iterations it means the second half of them.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ class Settings:
     smallest_capacity: bool = False
 
 
+USUAL = Settings()
+
+
 @dataclass(frozen=True)
 class Run:
     """A result and, if asked for, its timeline: rows of event, allocated, active, reserved."""
@@ -43,9 +46,7 @@ class Run:
     timeline: NDArray[np.int64] | None = None
 
 
-def replay(
-    trace: Trace, allocator: str, settings: Settings = Settings(), progress: Progress | None = None
-) -> Run:
+def replay(trace: Trace, allocator: str, settings: Settings = USUAL, progress: Progress | None = None) -> Run:
     """Replay `trace` on the allocator `NAME` or `NAME:option=value,...`."""
     outcome = _play(trace, allocator, settings, settings.capacity, progress)
     result = _condense(trace, allocator, settings.capacity, outcome)

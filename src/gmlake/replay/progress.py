@@ -1,4 +1,4 @@
-"""A display of running replays on stderr: nothing for the first moments, then one bar per replay under way."""
+"""A display of running replays on stderr: nothing at first, then one bar per replay under way."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class ProgressDisplay:
     """Written to from worker threads (begin, update, end), drawn from one (refresh)."""
 
     def __init__(self, total: int, console: Console | None = None) -> None:
+        """Expect `total` replays; show them only if the console is a terminal."""
         console = console or Console(stderr=True)
         self._started = time.monotonic()
         self._visible = False
@@ -35,11 +36,13 @@ class ProgressDisplay:
         self._all = self._bars.add_task("replays", total=total, stage="")
 
     def __enter__(self) -> ProgressDisplay:
+        """Show nothing yet."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        """Take the display away."""
         if self._visible:
             self._bars.stop()
 

@@ -1,10 +1,10 @@
 """What one replay of one trace on one allocator found; the objects of `gmlake replay --json`.
 
-Driver calls come in two families that are counted apart. *Memory calls* (reserve, create, map, set_access, unmap,
-release, free_range, allocate, free) take the driver's lock and may stall the device: they are what an allocator
-saves. *Ordering calls* (record, query, wait, ...) follow from the program: record_stream obliges every allocator to
-record events, they are asynchronous and take no such lock. `driver_calls`, `driver_ms` and their warm variants mean
-memory calls.
+Driver calls come in two families that are counted apart. *Memory calls* (reserve, create, map, set_access,
+unmap, release, free_range, allocate, free) take the driver's lock and may stall the device: they are what an
+allocator saves. *Ordering calls* (record, query, wait, ...) follow from the program: record_stream obliges
+every allocator to record events, they are asynchronous and take no such lock. `driver_calls`, `driver_ms` and
+their warm variants mean memory calls.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class AtSmallest:
 
 @dataclass(frozen=True)
 class Result:
-    """One trace on one allocator. Bytes unless the name says otherwise; `warm_` values are per warm iteration.
+    """One trace on one allocator. Bytes unless the name says otherwise; `warm_` means per warm iteration.
 
     The warm values are None when the trace has no iterations or the run did not complete.
     """

@@ -1,8 +1,8 @@
 """Several traces on several allocators, on all cores.
 
-Threads, not processes: the native loop runs without the interpreter's lock, so threads use every core, share the
-columns of a trace instead of copying them, and stop at once when asked to. Results come in the order of the arguments,
-whatever finishes first.
+Threads, not processes: the native loop runs without the interpreter's lock, so threads use every core, share
+the columns of a trace instead of copying them, and stop at once when asked to. Results come in the order of
+the arguments, whatever finishes first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
-from gmlake.replay.engine import Run, Settings, replay
+from gmlake.replay.engine import USUAL, Run, Settings, replay
 from gmlake.replay.progress import ProgressDisplay
 from gmlake.trace import Trace
 
@@ -24,7 +24,7 @@ class Cancelled(Exception):
 def sweep(
     traces: Sequence[Trace],
     allocators: Sequence[str],
-    settings: Settings = Settings(),
+    settings: Settings = USUAL,
     jobs: int | None = None,
     display: ProgressDisplay | None = None,
 ) -> list[Run]:

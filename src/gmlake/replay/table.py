@@ -1,7 +1,7 @@
 """Results as tables for people: one per trace, allocators as rows, the best value of a column in bold green.
 
-Columns that say nothing (no retries, nothing ran out of memory) are left out, and on a narrow terminal the most
-dispensable ones, until the table fits.
+Columns that say nothing (no retries, nothing ran out of memory) are left out, and on a narrow terminal the
+most dispensable ones, until the table fits.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Column:
 
 
 def show(traces: Sequence[Trace], results: Sequence[Result], console: Console, calls: bool) -> None:
-    """Print a table per trace; `results` are those of a sweep over `traces`. `calls` adds driver calls by kind."""
+    """Print a table per trace, with driver calls by kind if asked; `results` are of a sweep over `traces`."""
     rows = len(results) // len(traces)
     for number, trace in enumerate(traces):
         of_trace = results[number * rows : (number + 1) * rows]
@@ -133,25 +133,26 @@ def _call_columns(results: Sequence[Result]) -> list[Column]:
 
 
 def _notes(results: Sequence[Result]) -> list[str]:
-    return [
-        f"{result.allocator} is not monotone: it completes on {_gib(result.smallest_capacity or 0)} GiB but runs out "
-        f"of memory on {', '.join(_gib(capacity) for capacity in result.at_smallest_capacity.fails_above)} GiB."
-        for result in results
-        if result.at_smallest_capacity and result.at_smallest_capacity.fails_above
-    ]
+    notes = []
+    for result in results:
+        if result.at_smallest_capacity and result.at_smallest_capacity.fails_above:
+            fails = ", ".join(map(_gib, result.at_smallest_capacity.fails_above))
+            completes = f"it completes on {_gib(result.smallest_capacity or 0)} GiB"
+            notes.append(
+                f"{result.allocator} is not monotone: {completes} but runs out of memory on {fails} GiB."
+            )
+    return notes
 
 
 def closing_sentence(results: Sequence[Result]) -> str | None:
-    """What the comparison comes down to: the leanest allocator against PyTorch's default, or against the worst."""
+    """What it comes down to: gmlake, or else the leanest, against PyTorch's default, or else the neediest."""
     need = {result.allocator: result.needs for result in results}
     known = {name: needs for name, needs in need.items() if needs is not None}
     stuck = [name for name in need if name not in known]
     if len(need) < 2 or not known:
         return None
-    ours = "gmlake" if "gmlake" in known else min(known, key=lambda name: known[name])
-    theirs = (
-        "caching" if "caching" in known and ours != "caching" else max(known, key=lambda name: known[name])
-    )
+    ours = "gmlake" if "gmlake" in known else min(known, key=known.__getitem__)
+    theirs = "caching" if "caching" in known and ours != "caching" else max(known, key=known.__getitem__)
     if ours == theirs:
         return f"Only {ours} completes: it needs {_gib(known[ours])} GiB." if stuck else None
     saved = known[theirs] - known[ours]
