@@ -1,13 +1,14 @@
 """From the rows of a file to a Trace: who frees what, dense numbers, nothing of size zero.
 
-Files name an allocation by an address or by a number of their own, and may use the name again once it is free. A row
-here is (kind, key, size, stream) with such a key; `build` follows every key through time and numbers what it names.
+Files name an allocation by an address or by a number of their own, and may use the name again once it is
+free. A row here is (kind, key, size, stream) with such a key; `build` follows every key through time and
+numbers what it names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,13 @@ from gmlake.trace.validation import validate
 
 @dataclass(frozen=True)
 class Rows:
-    """Events as a file has them. `key` names the allocation, or the pool by its number; of marks it means nothing."""
+    """Events as a file has them; `key` names the allocation, or the pool by its number."""
 
     kind: U8
     key: U64
     size: I64
     stream: I64  # the handle
+    pool: I64 | None = None  # of an allocation: its pool's number + 1, 0 for none
     site: I32 | None = None
     time_us: I64 | None = None
 
@@ -33,31 +35,39 @@ class Rows:
         return len(self.kind)
 
     def take(self, order: npt.NDArray[Any]) -> Rows:
-        return Rows(
-            self.kind[order],
-            self.key[order],
-            self.size[order],
-            self.stream[order],
-            None if self.site is None else self.site[order],
-            None if self.time_us is None else self.time_us[order],
-        )
+        columns: dict[str, Any] = {}
+        for field in fields(self):
+            column = getattr(self, field.name)
+            columns[field.name] = None if column is None else column[order]
+        return Rows(**columns)
+
+    @staticmethod
+    def join(*parts: Rows) -> Rows:
+        """Rows one after the other; a column that any part lacks is dropped."""
+        columns: dict[str, Any] = {}
+        for field in fields(Rows):
+            pieces = [getattr(part, field.name) for part in parts]
+            columns[field.name] = None if any(piece is None for piece in pieces) else np.concatenate(pieces)
+        return Rows(**columns)
 
 
 def whole_numbers(values: Sequence[Any] | npt.NDArray[Any], what: str) -> I64:
     """Values from a file as int64; anything but whole numbers of that size is an error."""
     try:
         array = np.asarray(values) if len(values) else np.empty(0, np.int64)
-    except (ValueError, OverflowError) as error:
-        raise TraceError(f"{what} must be whole numbers below 2**63") from error
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise TraceError(f"{what} must be whole numbers below 2**63")
-    if array.dtype == np.uint64 and array.max(initial=np.uint64(0)) > np.uint64(np.iinfo(np.int64).max):
-        raise TraceError(f"{what} must be whole numbers below 2**63")
-    return array.astype(np.int64)
+        if array.ndim == 1 and array.dtype.kind in "iu" and array.dtype != np.uint64:
+            return array.astype(np.int64)
+    except (ValueError, OverflowError):
+        pass
+    top = 2**63 - 1
+    wrong = next((v for v in values if not isinstance(v, int | np.integer) or not -top <= v <= top), None)
+    if isinstance(values, np.ndarray) and values.dtype == np.uint64 and wrong is None:
+        return values.astype(np.int64)
+    raise TraceError(f"{what} holds {str(wrong)[:40]!r}, expected whole numbers below 2**63")
 
 
 def pair(kind: U8, key: U64) -> I64:
-    """For every event, the index of the ALLOCATE that it refers to (itself for an ALLOCATE, -1 for other kinds).
+    """For every event, the index of the ALLOCATE it refers to: itself if it is one, -1 for other kinds.
 
     Raises TraceError for a free or a use of what is not live, and for an allocation of what is.
     """
@@ -68,8 +78,11 @@ def pair(kind: U8, key: U64) -> I64:
     new_key = np.ones(len(order), dtype=bool)
     new_key[1:] = keys[1:] != keys[:-1]
     group = np.maximum.accumulate(np.where(new_key, position, 0)) if len(order) else position
-    last_made = np.maximum.accumulate(np.where(kinds == Kind.ALLOCATE, position, -1)) if len(order) else position
-    # The allocation an event can refer to was made before it; for an ALLOCATE, the previous one of the same key.
+    last_made = (
+        np.maximum.accumulate(np.where(kinds == Kind.ALLOCATE, position, -1)) if len(order) else position
+    )
+    # The allocation an event can refer to was made before it; for an ALLOCATE, the previous one of the same
+    # key.
     before = np.where(kinds == Kind.ALLOCATE, np.concatenate(([-1], last_made[:-1])), last_made)[: len(order)]
     known = before >= group
     frees = np.cumsum(kinds == Kind.FREE)
@@ -78,7 +91,9 @@ def pair(kind: U8, key: U64) -> I64:
     wrong = np.where(kinds == Kind.ALLOCATE, live, ~live)
     if wrong.any():
         worst = int(np.argmin(np.where(wrong, order, np.iinfo(np.int64).max)))
-        raise TraceError(_contradiction(int(order[worst]), int(kinds[worst]), int(keys[worst]), bool(known[worst])))
+        raise TraceError(
+            _contradiction(int(order[worst]), int(kinds[worst]), int(keys[worst]), bool(known[worst]))
+        )
     made_by = np.full(len(kind), -1, dtype=np.int64)
     made_by[order] = order[last_made]
     return made_by
@@ -89,7 +104,8 @@ def _contradiction(event: int, kind: int, key: int, known: bool) -> str:
     if kind == Kind.ALLOCATE:
         return f"event {event} allocates {name}, which is live already"
     verb = "frees" if kind == Kind.FREE else "records a stream for"
-    return f"event {event} {verb} {name}, which {'is free already' if known else 'was never allocated before it'}"
+    state = "is free already" if known else "was never allocated before it"
+    return f"event {event} {verb} {name}, which {state}"
 
 
 def build(
@@ -103,7 +119,7 @@ def build(
     initial: int = 0,
     call_sites: CallSites | None = None,
 ) -> Trace:
-    """A valid Trace from a file's rows; allocations of size zero disappear with everything that refers to them."""
+    """A valid Trace from a file's rows; allocations of size zero disappear with all that refers to them."""
     if len(rows) > MAX_EVENTS:
         raise TraceError(f"{len(rows)} events are more than the {MAX_EVENTS} that are supported")
     made_by = pair(rows.kind, rows.key)

@@ -1,11 +1,11 @@
 """Where iterations start, found from the trace itself when nobody recorded it.
 
-Training repeats itself. Two facts of an event do not change when the lengths of the sequences do: whether it allocates
-or frees and on which stream, and how many events lie between an allocation and its free. Their sequence is hashed in
-short windows; a window that comes back once in every iteration is an *anchor*. Anchors that agree on a period form a
-chorus; iterations start at the one where memory is quiet for the last time before it rises, because between two steps
-activations and gradients are gone. Sizes decide nothing but that. A trace without a convincing chorus gets no marks: it is one
-iteration.
+Training repeats itself. Two facts of an event do not change when the lengths of the sequences do: whether it
+allocates or frees and on which stream, and how many events lie between an allocation and its free. Their
+sequence is hashed in short windows; a window that comes back once in every iteration is an *anchor*. Anchors
+that agree on a period form a chorus; iterations start at the one where memory is quiet for the last time
+before it rises, because between two steps activations and gradients are gone. Sizes decide nothing but that.
+A trace without a convincing chorus gets no marks: it is one iteration.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _ENOUGH = 3  # repetitions that convince by themselves; two must fill nearly the
 _NEARLY_ALL = 0.8
 _AGREED = 1.02  # the longest period of a chorus over the shortest
 _SAME = 0.1  # periods that differ by less are taken for the same
+_LEVEL = 0.1  # of all the memory that comes and goes; more than that is a trend
 _QUIET = 0.01  # of the way from the least to the most live memory
 
 
@@ -64,8 +65,10 @@ def find_iterations(trace: Trace) -> I64:
     if period is None:
         return none
     anchors = anchors.only(np.abs(anchors.period - period) <= _SAME * period)
-    chosen = _last_quiet(anchors, order, trace.live_bytes()[events], period)
-    return events[_complete(anchors, chosen, order, period)]
+    live = trace.live_bytes()[events]
+    chosen = _last_quiet(anchors, order, live, period)
+    starts = _complete(anchors, chosen, order, period)
+    return events[starts] if _returns(live, starts) else none
 
 
 def _tokens(trace: Trace, events: I64) -> U64:
@@ -140,14 +143,21 @@ def _last_quiet(anchors: _Anchors, order: I64, live: I64, period: int) -> int:
 
 def _steady(anchors: _Anchors, order: I64) -> I64:
     """An occurrence of every anchor from the middle of the trace, where iterations differ least."""
-    return order[anchors.first + anchors.count // 2]
+    steady: I64 = order[anchors.first + anchors.count // 2]
+    return steady
+
+
+def _returns(live: I64, starts: I64) -> bool:
+    """Does memory come back to the same level? The layers of one step repeat too, but climb or descend."""
+    late = live[np.maximum(starts[(len(starts) - 1) // 2 :] - 1, 0)]
+    return bool(np.ptp(late) <= _LEVEL * np.ptp(live))
 
 
 def _complete(anchors: _Anchors, chosen: int, order: I64, period: int) -> I64:
     """Where the chosen anchor occurs, or would if its window were not disturbed in some iteration.
 
-    What lives across a boundary makes the first and last iterations look different just there. The nearest anchor with
-    the most occurrences stands in, at the distance that the two keep in the middle of the trace.
+    What lives across a boundary makes the first and last iterations look different just there. The nearest
+    anchor with the most occurrences stands in, at the distance that the two keep in the middle of the trace.
     """
     steady = _steady(anchors, order)
     distance = (steady[chosen] - steady + period // 2) % period - period // 2
@@ -156,5 +166,6 @@ def _complete(anchors: _Anchors, chosen: int, order: I64, period: int) -> I64:
     if anchors.count[stand_in] <= anchors.count[chosen]:
         stand_in = np.int64(chosen)
     first = anchors.first[stand_in]
-    starts = np.sort(order[first : first + anchors.count[stand_in]]) + distance[stand_in]
-    return starts[(starts >= 0) & (starts < len(order))]
+    starts: I64 = np.sort(order[first : first + anchors.count[stand_in]]) + distance[stand_in]
+    inside: I64 = starts[(starts >= 0) & (starts < len(order))]
+    return inside

@@ -1,8 +1,9 @@
 """The trace in memory: four numpy columns, one row per event, and what is known about where they came from.
 
-Allocations are numbered 0, 1, 2, ... in the order in which they are made, streams 0, 1, 2, ... in the order of their
-handles, iterations and private pools likewise: whatever a file calls them, a trace is always written in these numbers
-(`gmlake.trace.building` does the numbering, `gmlake.trace.validation` checks it). Nothing here knows a file format.
+Allocations are numbered 0, 1, 2, ... in the order in which they are made, streams 0, 1, 2, ... in the order
+of their handles, iterations and private pools likewise: whatever a file calls them, a trace is always written
+in these numbers (`gmlake.trace.building` does the numbering, `gmlake.trace.validation` checks it). Nothing
+here knows a file format.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class CallSites:
-    """Call stacks without repetition: site s is the stack `stacks[s]`, innermost first, of indices into `frames`."""
+    """Call stacks without repetition: site s is `stacks[s]`, indices into `frames`, innermost first."""
 
     frames: tuple[Frame, ...]
     stacks: tuple[tuple[int, ...], ...]
@@ -63,9 +64,9 @@ class CallSites:
 class Trace:
     """A sequence of allocation events of one device.
 
-    `id` is the allocation for ALLOCATE, FREE and RECORD_STREAM, the iteration for ITERATION, the pool for the pool
-    events and 0 for TRIM. `size` is the requested bytes of an ALLOCATE and 0 elsewhere. `stream` is the stream of the
-    allocation, the using stream for RECORD_STREAM and 0 where it means nothing.
+    `id` is the allocation for ALLOCATE, FREE and RECORD_STREAM, the iteration for ITERATION, the pool for the
+    pool events and 0 for TRIM. `size` is the requested bytes of an ALLOCATE and 0 elsewhere. `stream` is the
+    stream of the allocation, the using stream for RECORD_STREAM and 0 where it means nothing.
     """
 
     kind: U8

@@ -1,6 +1,7 @@
 """Does a trace make sense? Every rule that replay relies on, checked in one vectorised pass over the columns.
 
-A violation is a TraceError that names the event's index and its allocation. This file judges; it repairs nothing.
+A violation is a TraceError that names the event's index and its allocation. This file judges; it repairs
+nothing.
 """
 
 from __future__ import annotations
@@ -33,9 +34,8 @@ def _check_columns(trace: Trace) -> None:
     for name, dtype in _COLUMNS.items():
         column = getattr(trace, name)
         if column.dtype != dtype or column.shape != trace.kind.shape:
-            raise TraceError(
-                f"column {name} is {column.dtype}{list(column.shape)}, expected {np.dtype(dtype)}[{len(trace)}]"
-            )
+            expected = f"{np.dtype(dtype)}[{len(trace)}]"
+            raise TraceError(f"column {name} is {column.dtype}{list(column.shape)}, expected {expected}")
     for name in ("site", "time_us"):
         column = getattr(trace, name)
         if column is not None and len(column) != len(trace):
@@ -45,7 +45,9 @@ def _check_columns(trace: Trace) -> None:
         raise TraceError(f"event {index} is of kind {trace.kind[index]}, expected 0 to {max(Kind)}")
     index = _first(trace.stream >= max(len(trace.streams), 1))
     if index is not None:
-        raise TraceError(f"event {index} is on stream {trace.stream[index]}, expected below {len(trace.streams)}")
+        raise TraceError(
+            f"event {index} is on stream {trace.stream[index]}, expected below {len(trace.streams)}"
+        )
     if not 0 <= trace.initial <= len(trace):
         raise TraceError(f"{trace.initial} initial events, expected 0 to {len(trace)}")
     rebuilding = (Kind.ALLOCATE, Kind.BEGIN_POOL, Kind.END_POOL)
@@ -66,9 +68,8 @@ def _check_allocations(trace: Trace) -> None:
         raise TraceError(f"event {made[index]} allocates id {trace.id[made[index]]}, expected {index}")
     index = _first((trace.size[made] <= 0) | (trace.size[made] > MAX_SIZE))
     if index is not None:
-        raise TraceError(
-            f"event {made[index]} allocates {trace.size[made[index]]} bytes (id {index}), expected 1 to {MAX_SIZE}"
-        )
+        size = trace.size[made[index]]
+        raise TraceError(f"event {made[index]} allocates {size} bytes (id {index}), expected 1 to {MAX_SIZE}")
     index = _first((trace.size != 0) & (trace.kind != Kind.ALLOCATE))
     if index is not None:
         raise TraceError(f"event {index} has size {trace.size[index]} but allocates nothing, expected 0")
@@ -84,7 +85,9 @@ def _check_uses(trace: Trace) -> None:
         unknown[~unknown] = made[ids[~unknown]] > events[~unknown]
         index = _first(unknown)
         if index is not None:
-            raise TraceError(f"event {events[index]} {verb} id {ids[index]}, which was never allocated before it")
+            raise TraceError(
+                f"event {events[index]} {verb} id {ids[index]}, which was never allocated before it"
+            )
         if kind == Kind.FREE:
             # Assigned from the last event to the first, so that each id keeps its earliest free.
             freed_at[ids[::-1]] = events[::-1]

@@ -2,21 +2,19 @@
 
     magic 8 | version u16 | header length u32 | CRC-32 of the header u32 | header | column | column | ...
 
-Numbers are little-endian; the header is JSON. Its "columns" lists, in order, [name, values, bytes each, compressed
-length, CRC-32 of the compressed bytes]; a column is one xz stream. What follows from other columns is not stored:
+Numbers are little-endian; the header is JSON. Its "columns" lists, in order, [name, values, bytes each,
+compressed length, CRC-32 of the compressed bytes]; a column is one xz stream. What follows from other columns
+is not stored:
 
-  kind      one byte per event
-  back      FREE, RECORD_STREAM: allocations made so far minus the id, so that repeated work repeats in the file
-  again     ALLOCATE: how many allocations ago the same size was asked for, 0 if never
-  size      ALLOCATE: the sizes that `again` calls new
-  stream    ALLOCATE, RECORD_STREAM
-  pool      pool events
-  site      ALLOCATE: call site + 1, if there are call sites; "sites" holds their table as JSON
+  kind      one byte per event back      FREE, RECORD_STREAM: allocations made so far minus the id, so that
+  repeated work repeats in the file again     ALLOCATE: how many allocations ago the same size was asked for,
+  0 if never size      ALLOCATE: the sizes that `again` calls new stream    ALLOCATE, RECORD_STREAM pool
+  pool events site      ALLOCATE: call site + 1, if there are call sites; "sites" holds their table as JSON
   time_us   every event: zig-zag of the difference to the one before, if there are times
 
-Ids of allocations and iterations count up and the stream of a FREE is its allocation's. Values are stored in the
-narrowest of 1, 2, 4 or 8 bytes, all low bytes first: xz finds the repetition of iterations in them, which makes a
-recorded training some hundred times smaller than its numbers.
+Ids of allocations and iterations count up and the stream of a FREE is its allocation's. Values are stored in
+the narrowest of 1, 2, 4 or 8 bytes, all low bytes first: xz finds the repetition of iterations in them, which
+makes a recorded training some hundred times smaller than its numbers.
 """
 
 from __future__ import annotations
@@ -154,7 +152,9 @@ def _assemble(header: dict[str, Any], columns: dict[str, U64], name: str) -> Tra
         call_sites = sites_from_json(columns["sites"].astype(np.uint8).tobytes())
     if "time_us" in columns:
         coded = columns["time_us"]
-        time_us = np.cumsum((coded >> np.uint64(1)).astype(np.int64) ^ -(coded & np.uint64(1)).astype(np.int64))
+        time_us = np.cumsum(
+            (coded >> np.uint64(1)).astype(np.int64) ^ -(coded & np.uint64(1)).astype(np.int64)
+        )
     return Trace(
         kind=kind,
         id=ids.astype(np.uint32),
@@ -206,7 +206,9 @@ def _pack(values: U64) -> tuple[int, bytes]:
 def _unpack(block: bytes, count: int, width: int, name: str) -> U64:
     limit = _MAX_SITES if name == "sites" else MAX_EVENTS
     if not 0 <= count <= limit or width not in _WIDTHS:
-        raise TraceError(f"column {name!r} claims {count} values of {width} bytes, expected at most {limit} of 1 to 8")
+        raise TraceError(
+            f"column {name!r} claims {count} values of {width} bytes, expected at most {limit} of 1 to 8"
+        )
     try:
         unpacker = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_MEMORY_LIMIT)
         packed = unpacker.decompress(block, max_length=count * width + 1)

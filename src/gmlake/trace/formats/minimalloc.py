@@ -1,7 +1,8 @@
-"""The CSV of minimalloc, the solver for the best placement one could have made knowing everything: id,lower,upper,size.
+"""The CSV of minimalloc, the solver for the best placement made knowing everything: id,lower,upper,size.
 
-One buffer per allocation; it lives from its allocation's event index up to, but not including, that of its free, or to
-the end. Streams and pools are left out, since an offline placement need not respect them. Written, not read.
+One buffer per allocation; it lives from its allocation's event index up to, but not including, that of its
+free, or to the end. Streams and pools are left out, since an offline placement need not respect them.
+Written, not read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The four-column .npz: numpy arrays kind, id, size and stream of equal length, one row per event.
 
-Kinds are those of `Kind`; ids need not be dense. The archive is read without numpy's loader because a member may claim
-any shape: here its claim is compared with the bytes that are there before anything is reserved for it.
+Kinds are those of `Kind`; ids need not be dense. The archive is read without numpy's loader because a member
+may claim any shape: here its claim is compared with the bytes that are there before anything is reserved for
+it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ def read(data: bytes, name: str, device: int | None) -> Trace:
         raise TraceError(f"has columns of lengths {sorted(lengths)}, expected one length")
     kind, key = (whole_numbers(columns[column], f"column {column}") for column in ("kind", "id"))
     size, stream = (whole_numbers(columns[column], f"column {column}") for column in ("size", "stream"))
-    for column, values, top in (("kind", kind, int(max(Kind))), ("id", key, 2**32 - 1), ("stream", stream, 2**63 - 1)):
+    for column, values, top in (
+        ("kind", kind, int(max(Kind))),
+        ("id", key, 2**32 - 1),
+        ("stream", stream, 2**63 - 1),
+    ):
         wrong = np.flatnonzero((values < 0) | (values > top))
         if len(wrong):
             raise TraceError(f"event {wrong[0]} has {column} {values[wrong[0]]}, expected 0 to {top}")
@@ -60,16 +65,25 @@ def _column(archive: zipfile.ZipFile, column: str) -> npt.NDArray[np.generic]:
     except KeyError:
         raise TraceError(f"lacks the column {column}, expected {', '.join(_COLUMNS)}") from None
     if member.file_size > MAX_EVENTS * 8 + _MAX_NPY_HEADER:
-        raise TraceError(f"claims {member.file_size} bytes for column {column}, more than {MAX_EVENTS} events")
+        raise TraceError(
+            f"claims {member.file_size} bytes for column {column}, more than {MAX_EVENTS} events"
+        )
     content = io.BytesIO(archive.read(member))
     try:
         version = np.lib.format.read_magic(content)
-        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        header = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
         shape, _, dtype = header(content)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise TraceError(f"has a column {column} that is not a numpy array") from error
     body = content.read()
-    if dtype.hasobject or dtype.kind not in "iub" or len(shape) != 1 or shape[0] * dtype.itemsize != len(body):
+    if (
+        dtype.hasobject
+        or dtype.kind not in "iub"
+        or len(shape) != 1
+        or shape[0] * dtype.itemsize != len(body)
+    ):
         raise TraceError(f"column {column} is {dtype}{list(shape)}, expected whole numbers, one per event")
     return np.frombuffer(body, dtype=dtype)
 

@@ -1,8 +1,9 @@
-"""The CSV log of RAPIDS RMM: Thread,Time,Action,Pointer,Size,Stream with the actions allocate, free, allocate failure.
+"""The CSV log of RAPIDS RMM: Thread,Time,Action,Pointer,Size,Stream.
 
-Pointers and streams are hexadecimal. A failed allocation gave nothing and is left out. Logging may have been switched
-on late: what is freed without having been allocated was live at the beginning, with the size its free gives. The time
-is a time of day without a date and is not kept. Logs are read, not written.
+Actions are allocate, free and allocate failure. Pointers and streams are hexadecimal. A failed allocation
+gave nothing and is left out. Logging may have been switched on late: what is freed without having been
+allocated was live at the beginning, with the size its free gives. The time is a time of day without a date
+and is not kept. Logs are read, not written.
 """
 
 from __future__ import annotations
