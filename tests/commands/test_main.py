@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .conftest import Cli, assert_refused
 from gmlake.commands import COMMANDS
+
+from .conftest import Cli, assert_refused
 
 
 def test_no_verb_shows_the_verbs(cli: Cli) -> None:
@@ -21,4 +22,4 @@ def test_every_verb_explains_itself(cli: Cli) -> None:
     for command in COMMANDS:
         done = cli(command.NAME, "--help")
         assert done.returncode == 0
-        assert "examples:" in done.stdout
+        assert f"\n  gmlake {command.NAME} " in done.stdout  # an example

@@ -34,6 +34,7 @@ KEYS_OF_THE_CONTRACT = {
     "cpu_seconds",
 }
 KEYS_BESIDES = {
+    "out_of_memory_message",
     "fragmentation",
     "capacity",
     "driver_ms",
@@ -127,7 +128,7 @@ def test_timeline_as_csv_and_json(cli: Cli, npz: Path, tmp_path: Path) -> None:
         (["--allocator", "caching:max_split=3"], "max_split"),
         (["--allocator", "caching:max_split_size_mb=lots"], "lots"),
         (["--capacity", "eighty"], "'eighty' is not a size"),
-        (["--capacity", "-1GiB"], "-1GiB"),
+        (["--capacity=-1GiB"], "-1GiB"),
         (["--capacity", "0"], "--capacity needs a size above zero"),
         (["--cost-table", "h900"], "h900"),
         (["--jobs", "0"], "--jobs needs a number of 1 or more, not 0"),

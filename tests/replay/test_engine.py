@@ -6,6 +6,11 @@ import dataclasses
 
 import pytest
 
+from gmlake.errors import InvalidArgument
+from gmlake.replay import Settings, replay
+from gmlake.replay.engine import warm_rows
+from gmlake.trace import Trace
+
 from .conftest import (
     ALLOCATE,
     BEGIN_POOL,
@@ -18,10 +23,6 @@ from .conftest import (
     MakeTrace,
     Row,
 )
-from gmlake.errors import InvalidArgument
-from gmlake.replay import Settings, replay
-from gmlake.replay.engine import warm_rows
-from gmlake.trace import Trace
 
 
 def test_caching_by_hand(loop_trace: Trace) -> None:

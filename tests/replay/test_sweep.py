@@ -6,11 +6,12 @@ import threading
 
 import pytest
 
-from .conftest import FREE, MakeTrace
 from gmlake.errors import InvalidArgument
 from gmlake.replay import sweep
 from gmlake.replay.progress import ProgressDisplay
 from gmlake.trace import Trace
+
+from .conftest import FREE, MakeTrace
 
 
 def test_results_come_in_the_order_of_the_arguments(loop_trace: Trace, make_trace: MakeTrace) -> None:

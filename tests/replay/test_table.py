@@ -33,7 +33,7 @@ def results(loop_trace: Trace) -> list[Result]:
 def test_rows_fit_the_terminal(loop_trace: Trace, results: list[Result], width: int) -> None:
     text = render(loop_trace, results, width)
     assert all(len(line) <= width for line in text.splitlines())
-    rows = [line for line in text.splitlines() if line.startswith(("caching", "native"))]
+    rows = [line for line in text.splitlines() if line.startswith(("caching  ", "native  "))]
     assert len(rows) == 2
     assert all("…" not in row for row in rows)
 

@@ -23,6 +23,7 @@ from typing import Literal
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 
 from gmlake import __version__, _core
 from gmlake.errors import Error
@@ -50,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Look, and print what was found."""
-    checks = [check_core(), check_driver(), *check_devices(), check_torch()]
+    driver = check_driver()
+    checks = [check_core(), driver, *(check_devices() if driver.state == "ok" else []), check_torch()]
     ok = all(check.state != "broken" for check in checks)
     if args.json:
         print(json.dumps({"ok": ok, "checks": [asdict(check) for check in checks]}, indent=2))
@@ -59,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     for check in checks:
         console.print(f"{MARKS[check.state]} [bold]{check.name}[/]: {escape(check.found)}", highlight=False)
         if check.advice:
-            console.print(f"  {escape(check.advice)}", style="dim")
+            console.print(Padding(escape(check.advice), (0, 0, 0, 2)), style="dim")
     console.print(
         "\nNext: gmlake replay TRACE compares allocators on a recorded run, on any machine.", style="dim"
     )

@@ -128,6 +128,7 @@ def _condense(trace: Trace, allocator: str, capacity: int | None, outcome: _core
         warm_driver_calls=_per_iteration(calls[warm][:, memory]),
         warm_driver_ms=_per_iteration(ms[warm][:, memory]),
         cpu_seconds=outcome.cpu_seconds,
+        out_of_memory_message=outcome.out_of_memory_message or None,
         fragmentation=1 - used,
         capacity=capacity,
         driver_ms=float(ms[:, memory].sum()),

@@ -60,6 +60,7 @@ class Result:
     warm_driver_ms: float | None
     cpu_seconds: float
 
+    out_of_memory_message: str | None
     fragmentation: float
     capacity: int | None
     driver_ms: float

@@ -135,6 +135,8 @@ def _call_columns(results: Sequence[Result]) -> list[Column]:
 def _notes(results: Sequence[Result]) -> list[str]:
     notes = []
     for result in results:
+        if result.out_of_memory_message:
+            notes.append(f"{result.allocator}: {result.out_of_memory_message}")
         if result.at_smallest_capacity and result.at_smallest_capacity.fails_above:
             fails = ", ".join(map(_gib, result.at_smallest_capacity.fails_above))
             completes = f"it completes on {_gib(result.smallest_capacity or 0)} GiB"
@@ -184,7 +186,8 @@ def _speed(result: Result) -> float | None:
 
 
 def _gib(value: float) -> str:
-    return f"{value / GIB:.2f}" if value < 10 * GIB else f"{value / GIB:.1f}"
+    digits = 1 if value >= 10 * GIB else 2 if value >= GIB else 3
+    return f"{value / GIB:.{digits}f}"
 
 
 def _percent(value: float) -> str:
