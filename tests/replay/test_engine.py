@@ -76,6 +76,22 @@ def test_smallest_capacity_by_hand(loop_trace: Trace) -> None:
     assert result.at_smallest_capacity.fails_above == ()
 
 
+def test_a_capacity_that_is_not_monotone(make_trace: MakeTrace) -> None:
+    """On 70 MiB the 40 do not fit beside the cached 16 + 16, which are given back: 40 + 30 fit at the end.
+
+    On 72 MiB they do fit, the last 16 go into an old segment of 16, and at the end 40 + 16 + 30 do not fit.
+    """
+    sizes = (16, 16, 40, 22, 16, 30)
+    a, b, c, d, e, f = ((ALLOCATE, number, size * MIB, 0) for number, size in enumerate(sizes))
+    rows = [a, b, (FREE, 1, 0, 0), (FREE, 0, 0, 0), c, (FREE, 2, 0, 0), d, e, f]
+    result = replay(make_trace(rows), "caching", Settings(smallest_capacity=True)).result
+    assert result.peak_active == 68 * MIB
+    assert result.smallest_capacity == 70 * MIB
+    assert result.at_smallest_capacity is not None
+    assert result.at_smallest_capacity.retries == 1
+    assert result.at_smallest_capacity.fails_above == (72 * MIB, 74 * MIB, 78 * MIB)
+
+
 def test_pools_and_trim_are_fed(make_trace: MakeTrace) -> None:
     rows = [
         (BEGIN_POOL, 0, 0, 0),

@@ -1,7 +1,7 @@
 """Results as tables for people: one per trace, allocators as rows, the best value of a column in bold green.
 
-Columns that say nothing (no retries, nothing ran out of memory) are left out, and on a narrow terminal the
-most dispensable ones, until the table fits.
+Columns that say nothing (no retries, no iterations) are left out, and on a narrow terminal the most dispensable
+ones, until the table fits.
 """
 
 from __future__ import annotations
@@ -115,6 +115,7 @@ def _columns(results: Sequence[Result]) -> list[Column]:
 
 
 def _fit(columns: list[Column], results: Sequence[Result], width: int) -> list[Column]:
+    columns = [column for column in columns if any(column.value(result) is not None for result in results)]
     names = max(len("allocator"), *(len(result.allocator) for result in results))
     while names + sum(column.width(results) for column in columns) > width:
         dispensable = max(columns, key=lambda column: column.rank)
