@@ -12,8 +12,9 @@ namespace {
 // own (the pessimistic reading), "a100-batched" 2 us for each further handle of a call.
 constexpr std::array<CostTable, 4> tables{{
     {.name = "a100",
-     .source = "kvcached's measurement of 2 MiB pages on an A100-80G; growth with the handle's size from table 1 of the "
-               "GMLake paper; every handle pays its own cuMemSetAccess",
+     .source =
+         "kvcached's measurement of 2 MiB pages on an A100-80G; growth with the handle's size from table 1 of the "
+         "GMLake paper; every handle pays its own cuMemSetAccess",
      .reserve = 5,
      .create = 193,
      .create_per_mib = 0.115,
@@ -56,7 +57,9 @@ constexpr std::array<CostTable, 4> tables{{
 
 }  // namespace
 
-std::span<const CostTable> cost_tables() { return tables; }
+std::span<const CostTable> cost_tables() {
+  return tables;
+}
 
 const CostTable& cost_table(std::string_view name) {
   std::string known;

@@ -2,20 +2,22 @@
 //
 //   reserve / free_range     a span of addresses; only an empty range is freed
 //   create / release         physical memory; released memory lives on until its last mapping goes
-//   map / unmap              a handle is mapped whole, at offset 0, where nothing is mapped; whole mappings are unmapped
-//   set_access               must follow map before the memory is touched
+//   map / unmap              a handle is mapped whole, at offset 0, where nothing is; whole mappings are unmapped
+//   set_access               must follow map before the memory is touched; whole mappings again
 //   allocate / free          the driver's own one-call allocation (cuMemAlloc), for the allocators we compare with
 //   memory_info              free and total bytes of the device
 //   record, query, wait ...  the order of work on streams
 //
 // Sizes and addresses are multiples of granularity() in every virtual-memory call. unmap is not ordered with streams:
-// the caller makes sure that nothing still uses the memory. The public methods count calls and time by kind and then
-// call the implementation's do_ method; an implementation never counts.
+// the caller makes sure that nothing still uses the memory. A call that fails changes nothing. Any thread may call.
+//
+// The public methods call the implementation's do_ method and count what it reports, by kind; an implementation never
+// counts.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <memory>
+#include <mutex>
 #include <string_view>
 
 #include "base/vocabulary.h"
@@ -57,8 +59,8 @@ inline constexpr std::size_t memory_call_kinds = static_cast<std::size_t>(Call::
 std::string_view to_string(Call call);
 
 struct CallCount {
-  std::uint64_t calls = 0;    // handles for create, release, map, unmap; calls for the rest
-  double microseconds = 0;    // measured on a real device, modelled on the simulated one
+  std::uint64_t calls = 0;  // handles for create, release, map, unmap; calls for the rest; failed calls count one
+  double microseconds = 0;  // measured on a real device, modelled on the simulated one
 };
 using CallCounts = std::array<CallCount, call_kinds>;
 
@@ -92,29 +94,35 @@ class Driver {
   [[nodiscard]] Status synchronize(Event event);
   [[nodiscard]] virtual Status is_capturing(Stream stream, bool& capturing) = 0;
 
-  const CallCounts& counts() const { return counts_; }
+  CallCounts counts() const;
 
  protected:
-  virtual Status do_reserve(Bytes size, Address& range) = 0;
-  virtual Status do_free_range(Address range, Bytes size) = 0;
-  virtual Status do_create(Bytes size, Handle& handle) = 0;
-  virtual Status do_release(Handle handle) = 0;
-  virtual Status do_map(Address at, Bytes size, Handle handle) = 0;
-  virtual Status do_unmap(Address at, Bytes size) = 0;
-  virtual Status do_set_access(Address at, Bytes size) = 0;
-  virtual Status do_allocate(Bytes size, Address& at) = 0;
-  virtual Status do_free(Address at) = 0;
-  virtual Status do_create_event(Event& event) = 0;
-  virtual Status do_destroy_event(Event event) = 0;
-  virtual Status do_record(Event event, Stream stream) = 0;
-  virtual Status do_query(Event event) = 0;
-  virtual Status do_wait(Stream stream, Event event) = 0;
-  virtual Status do_synchronize(Event event) = 0;
+  struct Outcome {
+    Status status = Status::success;
+    double microseconds = 0;
+    std::uint64_t handles = 1;  // what a successful unmap took away
+  };
 
-  // The time the call under way took: measured by default, modelled by the simulated driver.
-  virtual double elapsed(Call call, double measured) { return measured; }
+  virtual Outcome do_reserve(Bytes size, Address& range) = 0;
+  virtual Outcome do_free_range(Address range, Bytes size) = 0;
+  virtual Outcome do_create(Bytes size, Handle& handle) = 0;
+  virtual Outcome do_release(Handle handle) = 0;
+  virtual Outcome do_map(Address at, Bytes size, Handle handle) = 0;
+  virtual Outcome do_unmap(Address at, Bytes size) = 0;
+  virtual Outcome do_set_access(Address at, Bytes size) = 0;
+  virtual Outcome do_allocate(Bytes size, Address& at) = 0;
+  virtual Outcome do_free(Address at) = 0;
+  virtual Outcome do_create_event(Event& event) = 0;
+  virtual Outcome do_destroy_event(Event event) = 0;
+  virtual Outcome do_record(Event event, Stream stream) = 0;
+  virtual Outcome do_query(Event event) = 0;
+  virtual Outcome do_wait(Stream stream, Event event) = 0;
+  virtual Outcome do_synchronize(Event event) = 0;
 
  private:
+  Status count(Call call, const Outcome& outcome);
+
+  mutable std::mutex mutex_;  // guards counts_ alone, and is never held during a call of the device
   CallCounts counts_{};
 };
 

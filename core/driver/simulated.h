@@ -1,5 +1,5 @@
 // A device made of book-keeping: capacity, granularity, the strictness of the real driver, modelled time and injected
-// faults. No memory stands behind the addresses. Replay and most tests run on it.
+// faults. No memory stands behind the addresses. Replay and most tests run on it. Its parts are in simulated/.
 #pragma once
 
 #include <limits>
@@ -14,7 +14,7 @@ namespace gmlake {
 
 struct SimulatedOptions {
   Bytes capacity = std::numeric_limits<Bytes>::max();
-  Bytes granularity = Bytes{2} << 20;
+  Bytes granularity = Bytes{2} << 20;      // a multiple of 512
   Bytes address_space = Bytes{128} << 40;  // reserve fails beyond it
   CostTable cost = cost_table("a100");
   int device = 0;
@@ -22,7 +22,7 @@ struct SimulatedOptions {
 
 class SimulatedDriver final : public Driver {
  public:
-  explicit SimulatedDriver(SimulatedOptions options = {});
+  explicit SimulatedDriver(const SimulatedOptions& options = {});
   ~SimulatedDriver() override;
 
   int device() const override;
@@ -34,41 +34,42 @@ class SimulatedDriver final : public Driver {
   void fail(Call call, std::uint64_t nth, Status status = Status::out_of_memory, std::uint64_t times = 1);
   void clear_faults();
 
-  // Emulated time: by default work on a stream finishes at once. With hold(stream) it does not finish until
-  // finish(stream); synchronize finishes what it waits for.
+  // Emulated time: by default work on a stream finishes at once. After hold(stream) it does not until finish(stream)
+  // lets everything issued so far finish and ends the hold. What waits for held work is held with it. synchronize
+  // finishes what it waits for, and no more.
   void hold(Stream stream);
   void finish(Stream stream);
   void set_capturing(Stream stream, bool capturing);
 
-  // The next calls of allocate() return these addresses, first to last: replays a recorded history.
-  void hand_out(std::vector<Address> addresses);
+  // The next calls of allocate() return these addresses, first to last: replays a recorded history. Where an
+  // address is 0 or still taken, the driver chooses one itself.
+  void hand_out(const std::vector<Address>& addresses);
 
   // What a leak check asks.
-  Bytes physical_bytes() const;   // of handles and allocations that exist, mapped-but-released ones included
+  Bytes physical_bytes() const;  // of handles and allocations that exist, mapped-but-released ones included
   std::size_t handles() const;
   std::size_t mappings() const;
   std::size_t ranges() const;
   std::size_t events() const;
-  bool accessible(Address at, Bytes size) const;   // every byte mapped and granted
-  Handle handle_at(Address at) const;              // 0 when nothing is mapped there
+  bool accessible(Address at, Bytes size) const;  // every byte mapped and granted
+  Handle handle_at(Address at) const;             // 0 when nothing is mapped there
 
  private:
-  Status do_reserve(Bytes size, Address& range) override;
-  Status do_free_range(Address range, Bytes size) override;
-  Status do_create(Bytes size, Handle& handle) override;
-  Status do_release(Handle handle) override;
-  Status do_map(Address at, Bytes size, Handle handle) override;
-  Status do_unmap(Address at, Bytes size) override;
-  Status do_set_access(Address at, Bytes size) override;
-  Status do_allocate(Bytes size, Address& at) override;
-  Status do_free(Address at) override;
-  Status do_create_event(Event& event) override;
-  Status do_destroy_event(Event event) override;
-  Status do_record(Event event, Stream stream) override;
-  Status do_query(Event event) override;
-  Status do_wait(Stream stream, Event event) override;
-  Status do_synchronize(Event event) override;
-  double elapsed(Call call, double measured) override;
+  Outcome do_reserve(Bytes size, Address& range) override;
+  Outcome do_free_range(Address range, Bytes size) override;
+  Outcome do_create(Bytes size, Handle& handle) override;
+  Outcome do_release(Handle handle) override;
+  Outcome do_map(Address at, Bytes size, Handle handle) override;
+  Outcome do_unmap(Address at, Bytes size) override;
+  Outcome do_set_access(Address at, Bytes size) override;
+  Outcome do_allocate(Bytes size, Address& at) override;
+  Outcome do_free(Address at) override;
+  Outcome do_create_event(Event& event) override;
+  Outcome do_destroy_event(Event event) override;
+  Outcome do_record(Event event, Stream stream) override;
+  Outcome do_query(Event event) override;
+  Outcome do_wait(Stream stream, Event event) override;
+  Outcome do_synchronize(Event event) override;
 
   struct State;
   std::unique_ptr<State> state_;

@@ -1,0 +1,191 @@
+#include "driver/simulated/memory.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/units.h"
+
+namespace gmlake {
+namespace {
+
+// Ranges and allocations live in spaces of their own, away from the addresses of recorded histories: real drivers
+// hand out the first few TiB or the last ones before 128 TiB.
+constexpr Address first_allocation = 32 * TiB;
+constexpr Bytes allocation_span = 64 * TiB;
+constexpr Address first_range = 128 * TiB;
+constexpr Bytes allocation_step = 512;
+
+// The last entry that begins at or before the address, or end.
+template <typename Map>
+auto at_or_before(Map& map, Address at) {
+  auto next = map.upper_bound(at);
+  return next == map.begin() ? map.end() : std::prev(next);
+}
+
+}  // namespace
+
+SimulatedMemory::SimulatedMemory(Bytes capacity, Bytes granularity, Bytes address_space)
+    : capacity_(capacity),
+      granularity_(granularity),
+      range_space_(round_up(first_range, granularity), round_down(address_space, granularity)),
+      allocation_space_(first_allocation, allocation_span) {}
+
+Status SimulatedMemory::reserve(Bytes size, Address& range) {
+  if (!aligned(0, size)) return Status::invalid_value;
+  const Address begin = range_space_.take(size);
+  if (begin == 0) return Status::out_of_memory;
+  ranges_.emplace(begin, size);
+  range = begin;
+  return Status::success;
+}
+
+Status SimulatedMemory::free_range(Address range, Bytes size) {
+  const auto found = ranges_.find(range);
+  if (found == ranges_.end() || found->second != size) return Status::invalid_value;
+  const auto mapping = mappings_.lower_bound(range);
+  if (mapping != mappings_.end() && mapping->first < range + size) return Status::invalid_value;
+  ranges_.erase(found);
+  range_space_.give(range, size);
+  return Status::success;
+}
+
+Status SimulatedMemory::create(Bytes size, Handle& handle) {
+  if (!aligned(0, size)) return Status::invalid_value;
+  if (size > capacity_ - used_) return Status::out_of_memory;
+  used_ += size;
+  handle = next_handle_++;
+  handles_.emplace(handle, Memory{size, 0, false});
+  return Status::success;
+}
+
+Status SimulatedMemory::release(Handle handle) {
+  const auto found = handles_.find(handle);
+  if (found == handles_.end() || found->second.released) return Status::invalid_value;
+  found->second.released = true;
+  drop_if_dead(found);
+  return Status::success;
+}
+
+Status SimulatedMemory::map(Address at, Bytes size, Handle handle) {
+  const auto found = handles_.find(handle);
+  if (found == handles_.end() || found->second.released || found->second.size != size) return Status::invalid_value;
+  if (!aligned(at, size) || !within_range(at, size)) return Status::invalid_value;
+  const auto next = mappings_.lower_bound(at);
+  if (next != mappings_.end() && next->first < at + size) return Status::invalid_value;
+  if (next != mappings_.begin()) {
+    const auto& [begin, mapping] = *std::prev(next);
+    if (begin + mapping.size > at) return Status::invalid_value;
+  }
+  mappings_.emplace_hint(next, at, Mapping{size, handle, false});
+  ++found->second.mappings;
+  return Status::success;
+}
+
+Status SimulatedMemory::unmap(Address at, Bytes size, Touched& touched) {
+  if (!whole_mappings(at, size, touched)) return Status::invalid_value;
+  const auto first = mappings_.find(at);
+  const auto last = mappings_.lower_bound(at + size);
+  for (auto mapping = first; mapping != last; ++mapping) {
+    const auto memory = handles_.find(mapping->second.handle);
+    --memory->second.mappings;
+    drop_if_dead(memory);
+  }
+  mappings_.erase(first, last);
+  return Status::success;
+}
+
+Status SimulatedMemory::set_access(Address at, Bytes size, Touched& touched) {
+  if (!whole_mappings(at, size, touched)) return Status::invalid_value;
+  for (auto mapping = mappings_.find(at); mapping != mappings_.end() && mapping->first < at + size; ++mapping)
+    mapping->second.granted = true;
+  return Status::success;
+}
+
+Status SimulatedMemory::allocate(Bytes size, Address& at) {
+  if (size == 0) return Status::invalid_value;
+  if (size > capacity_ - used_ || size > allocation_span) return Status::out_of_memory;
+  const Bytes rounded = round_up(size, allocation_step);
+  if (rounded > capacity_ - used_) return Status::out_of_memory;
+  const Address begin = next_address(rounded);
+  if (begin == 0) return Status::out_of_memory;
+  used_ += rounded;
+  allocations_.emplace(begin, rounded);
+  at = begin;
+  return Status::success;
+}
+
+Status SimulatedMemory::free(Address at) {
+  const auto found = allocations_.find(at);
+  if (found == allocations_.end()) return Status::invalid_value;
+  used_ -= found->second;
+  if (at >= first_allocation && at - first_allocation < allocation_span) allocation_space_.give(at, found->second);
+  allocations_.erase(found);
+  return Status::success;
+}
+
+void SimulatedMemory::hand_out(const std::vector<Address>& addresses) {
+  handed_out_.insert(handed_out_.end(), addresses.begin(), addresses.end());
+}
+
+bool SimulatedMemory::accessible(Address at, Bytes size) const {
+  for (auto mapping = at_or_before(mappings_, at); size != 0; ++mapping) {
+    if (mapping == mappings_.end() || mapping->first > at || at - mapping->first >= mapping->second.size) return false;
+    if (!mapping->second.granted) return false;
+    const Bytes covered = std::min(size, mapping->first + mapping->second.size - at);
+    at += covered;
+    size -= covered;
+  }
+  return true;
+}
+
+Handle SimulatedMemory::handle_at(Address at) const {
+  const auto mapping = at_or_before(mappings_, at);
+  return mapping != mappings_.end() && at - mapping->first < mapping->second.size ? mapping->second.handle : 0;
+}
+
+bool SimulatedMemory::aligned(Address at, Bytes size) const {
+  return size != 0 && size % granularity_ == 0 && at % granularity_ == 0;
+}
+
+bool SimulatedMemory::within_range(Address at, Bytes size) const {
+  const auto range = at_or_before(ranges_, at);
+  return range != ranges_.end() && at - range->first < range->second && size <= range->second - (at - range->first);
+}
+
+bool SimulatedMemory::whole_mappings(Address at, Bytes size, Touched& touched) const {
+  if (!aligned(at, size) || !within_range(at, size)) return false;
+  const Address end = at + size;
+  for (auto mapping = mappings_.find(at); at != end; ++mapping) {
+    if (mapping == mappings_.end() || mapping->first != at || mapping->second.size > end - at) return false;
+    ++touched.handles;
+    touched.bytes += mapping->second.size;
+    at += mapping->second.size;
+  }
+  return true;
+}
+
+bool SimulatedMemory::can_hand_out(Address at, Bytes size) const {
+  if (at == 0 || (at < first_allocation + allocation_span && first_allocation < at + size)) return false;
+  const auto next = allocations_.lower_bound(at);
+  if (next != allocations_.end() && next->first - at < size) return false;
+  if (next == allocations_.begin()) return true;
+  const auto& [begin, length] = *std::prev(next);
+  return at - begin >= length;
+}
+
+Address SimulatedMemory::next_address(Bytes size) {
+  if (!handed_out_.empty()) {
+    const Address at = handed_out_.front();
+    handed_out_.pop_front();
+    if (can_hand_out(at, size)) return at;
+  }
+  return allocation_space_.take(size);
+}
+
+void SimulatedMemory::drop_if_dead(std::unordered_map<Handle, Memory>::iterator memory) {
+  if (!memory->second.released || memory->second.mappings != 0) return;
+  used_ -= memory->second.size;
+  handles_.erase(memory);
+}
+
+}  // namespace gmlake

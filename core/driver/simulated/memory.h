@@ -1,0 +1,77 @@
+// What exists on the simulated device and what is mapped where, with the real driver's refusals. Every method either
+// does all of it or returns a status and changes nothing. No time, no faults and no locks: the driver adds those.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "driver/driver.h"
+#include "driver/simulated/address_space.h"
+
+namespace gmlake {
+
+class SimulatedMemory {
+ public:
+  // Sizes of the handles that a call touched, for the cost model.
+  struct Touched {
+    std::uint64_t handles = 0;
+    Bytes bytes = 0;
+  };
+
+  SimulatedMemory(Bytes capacity, Bytes granularity, Bytes address_space);
+
+  Status reserve(Bytes size, Address& range);
+  Status free_range(Address range, Bytes size);
+  Status create(Bytes size, Handle& handle);
+  Status release(Handle handle);
+  Status map(Address at, Bytes size, Handle handle);
+  Status unmap(Address at, Bytes size, Touched& touched);
+  Status set_access(Address at, Bytes size, Touched& touched);
+  Status allocate(Bytes size, Address& at);
+  Status free(Address at);
+
+  void hand_out(const std::vector<Address>& addresses);
+
+  Bytes used() const { return used_; }
+  std::size_t handles() const { return handles_.size(); }
+  std::size_t mappings() const { return mappings_.size(); }
+  std::size_t ranges() const { return ranges_.size(); }
+  bool accessible(Address at, Bytes size) const;
+  Handle handle_at(Address at) const;
+
+ private:
+  struct Memory {
+    Bytes size = 0;
+    std::uint64_t mappings = 0;
+    bool released = false;
+  };
+  struct Mapping {
+    Bytes size = 0;
+    Handle handle = 0;
+    bool granted = false;
+  };
+  using Mappings = std::map<Address, Mapping>;
+
+  bool aligned(Address at, Bytes size) const;
+  bool within_range(Address at, Bytes size) const;
+  bool whole_mappings(Address at, Bytes size, Touched& touched) const;  // one after the other, without a gap
+  bool can_hand_out(Address at, Bytes size) const;                      // not ours to choose, and nothing there
+  Address next_address(Bytes size);
+  void drop_if_dead(std::unordered_map<Handle, Memory>::iterator memory);
+
+  Bytes capacity_;
+  Bytes granularity_;
+  Bytes used_ = 0;
+  Handle next_handle_ = 1;
+  AddressSpace range_space_;
+  AddressSpace allocation_space_;
+  std::map<Address, Bytes> ranges_;
+  std::unordered_map<Handle, Memory> handles_;
+  Mappings mappings_;
+  std::map<Address, Bytes> allocations_;
+  std::deque<Address> handed_out_;
+};
+
+}  // namespace gmlake

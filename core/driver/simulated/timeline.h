@@ -1,0 +1,57 @@
+// Streams and events of the simulated device. Every record and every wait takes the next position on its stream; a
+// position is reached once the stream is not held and everything the stream was told to wait for has been reached.
+// Barriers name a position of another stream, not an event, because an event may be recorded again or destroyed.
+#pragma once
+
+#include <deque>
+#include <limits>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "driver/driver.h"
+
+namespace gmlake {
+
+class Timeline {
+ public:
+  Event create();
+  Status destroy(Event event);
+  Status record(Event event, Stream stream);
+  Status query(Event event);  // an event never recorded counts as finished, as on the real device
+  Status wait(Stream stream, Event event);
+  Status synchronize(Event event);
+
+  void hold(Stream stream);
+  void finish(Stream stream);
+
+  void set_capturing(Stream stream, bool capturing);
+  bool capturing(Stream stream) const { return capturing_.contains(stream); }
+
+  std::size_t events() const { return events_.size(); }
+
+ private:
+  struct Point {
+    Stream stream = 0;
+    std::uint64_t position = 0;  // 0 is reached from the start
+  };
+  struct Barrier {
+    std::uint64_t position = 0;  // from here on the stream waits ...
+    Point awaited;               // ... for this
+  };
+  struct Lane {
+    std::uint64_t held_after = std::numeric_limits<std::uint64_t>::max();
+    std::uint64_t issued = 0;
+    std::uint64_t reached = 0;
+    std::deque<Barrier> barriers;
+  };
+
+  bool reached(Point point);
+  void force(Point point);
+
+  std::unordered_map<Stream, Lane> lanes_;
+  std::unordered_map<Event, Point> events_;
+  std::unordered_set<Stream> capturing_;
+  Event next_ = 1;
+};
+
+}  // namespace gmlake
