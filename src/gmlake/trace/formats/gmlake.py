@@ -73,7 +73,6 @@ def write(trace: Trace) -> bytes:
         table.append([name, len(column), width, len(block), zlib.crc32(block)])
         blocks.append(block)
     header = {
-        "name": trace.name,
         "source": trace.source,
         "device": trace.device,
         "streams": trace.streams,
@@ -160,7 +159,7 @@ def _assemble(header: dict[str, Any], columns: dict[str, U64], name: str) -> Tra
         id=ids.astype(np.uint32),
         size=size,
         stream=stream,
-        name=str(header["name"]) or name,
+        name=name,
         source=str(header["source"]),
         device=int(header["device"]),
         streams=tuple(int(handle) for handle in header["streams"]),

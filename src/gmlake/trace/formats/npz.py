@@ -90,7 +90,7 @@ def _column(archive: zipfile.ZipFile, column: str) -> npt.NDArray[np.generic]:
 
 def write(trace: Trace) -> bytes:
     handles = np.array(trace.streams, dtype=np.int64)
-    if len(handles) and 0 <= handles.min() and handles.max() < 256:
+    if len(handles) and handles.min() >= 0 and handles.max() < 256:
         stream = handles.astype(np.uint8)[trace.stream]
     else:
         stream = trace.stream.astype(np.uint8 if len(handles) <= 256 else np.uint32)
