@@ -43,10 +43,12 @@ _WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}
 
 
 def sniff(data: bytes) -> bool:
+    """Does it begin like a .gmt trace, even a damaged one?"""
     return data.startswith(MAGIC[:4])
 
 
 def write(trace: Trace) -> bytes:
+    """The trace as a .gmt file."""
     validate(trace)
     made = trace.kind == Kind.ALLOCATE
     uses = (trace.kind == Kind.FREE) | (trace.kind == Kind.RECORD_STREAM)
@@ -86,6 +88,7 @@ def write(trace: Trace) -> bytes:
 
 
 def read(data: bytes, name: str, device: int | None) -> Trace:
+    """The trace of a .gmt file."""
     header, offset = _header(data)
     try:
         columns: dict[str, U64] = {}
