@@ -23,6 +23,7 @@ NAME = "convert"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of the verb."""
     parser.add_argument("input", metavar="INPUT", help="a trace: a file, or the name of a bundled trace")
     parser.add_argument("-o", "--output", metavar="OUTPUT", required=True, help="the file to write")
     parser.add_argument(
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Convert, and say what was written and what was left out."""
     done = convert(
         args.input,
         args.output,

@@ -32,9 +32,11 @@ class Rows:
     time_us: I64 | None = None
 
     def __len__(self) -> int:
+        """The number of events."""
         return len(self.kind)
 
     def take(self, order: npt.NDArray[Any]) -> Rows:
+        """These rows, in this order."""
         columns: dict[str, Any] = {}
         for field in fields(self):
             column = getattr(self, field.name)

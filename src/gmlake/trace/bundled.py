@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 
+_DIRECTORY = Path(__file__).parent.parent / "traces"
 _SUFFIX = ".gmt"
 
 
 def bundled_names() -> list[str]:
     """The names of the bundled traces, sorted."""
-    return sorted(path.stem for path in _directory().glob(f"*{_SUFFIX}"))
+    return sorted(path.stem for path in _DIRECTORY.glob(f"*{_SUFFIX}"))
 
 
 def bundled_path(name: str) -> Path:
     """Where the bundled trace of that name lies."""
-    return _directory() / f"{name}{_SUFFIX}"
-
-
-def _directory() -> Path:
-    return Path(str(resources.files("gmlake"))) / "traces"
+    return _DIRECTORY / f"{name}{_SUFFIX}"

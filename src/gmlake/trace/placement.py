@@ -33,6 +33,7 @@ class Line:
     ends: dict[int, int] = field(default_factory=dict)  # hole end -> start
 
     def take(self, size: int) -> int:
+        """The start of a free span of this size."""
         place = bisect_left(self.by_size, (size, 0))
         if place == len(self.by_size):
             self.top += size
@@ -44,6 +45,7 @@ class Line:
         return start
 
     def give(self, start: int, size: int) -> None:
+        """Take a span back and merge it with its neighbours."""
         after = self.starts.get(start + size)
         if after is not None:
             self._drop(start + size, after)
@@ -56,6 +58,7 @@ class Line:
 
     @property
     def size(self) -> int:
+        """Bytes of the segment that covers the line."""
         return -(-self.top // _SEGMENT_GRAIN) * _SEGMENT_GRAIN
 
     def _add(self, start: int, size: int) -> None:
@@ -71,6 +74,7 @@ class Line:
 
 
 def rounded(size: int) -> int:
+    """The bytes that a request occupies."""
     return -(-size // _GRAIN) * _GRAIN
 
 

@@ -76,6 +76,7 @@ def write_trace(trace: Trace, path: str | Path, to: str | None = None, *, force:
 
 
 def format_names() -> list[str]:
+    """The names of the formats that can be written."""
     return [row.name for row in WRITABLE]
 
 
@@ -85,6 +86,7 @@ def _losses(trace: Trace, form: Format) -> list[str]:
 
 
 def format_to_write(path: Path, to: str | None) -> Format:
+    """The format of that name, else the one the suffix stands for."""
     if to is not None:
         form = next((row for row in FORMATS if row.name == to), None)
         if form is None:

@@ -57,6 +57,7 @@ class CallSites:
     stacks: tuple[tuple[int, ...], ...]
 
     def stack(self, site: int) -> tuple[Frame, ...]:
+        """The frames of a call site, innermost first."""
         return tuple(self.frames[index] for index in self.stacks[site])
 
 
@@ -85,10 +86,12 @@ class Trace:
     time_us: I64 | None = None
 
     def __len__(self) -> int:
+        """The number of events."""
         return len(self.kind)
 
     @property
     def allocations(self) -> int:
+        """The number of ALLOCATE events."""
         return int(np.count_nonzero(self.kind == Kind.ALLOCATE))
 
     @property
@@ -98,6 +101,7 @@ class Trace:
 
     @property
     def iterations(self) -> int:
+        """The number of iteration marks."""
         return int(np.count_nonzero(self.kind == Kind.ITERATION))
 
     def live_bytes(self) -> I64:

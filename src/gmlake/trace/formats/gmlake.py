@@ -43,10 +43,12 @@ _WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}
 
 
 def sniff(data: bytes) -> bool:
+    """Does it begin like a .gmt trace, even a damaged one?"""
     return data.startswith(MAGIC[:4])
 
 
 def write(trace: Trace) -> bytes:
+    """The trace as a .gmt file."""
     validate(trace)
     made = trace.kind == Kind.ALLOCATE
     uses = (trace.kind == Kind.FREE) | (trace.kind == Kind.RECORD_STREAM)
@@ -73,7 +75,6 @@ def write(trace: Trace) -> bytes:
         table.append([name, len(column), width, len(block), zlib.crc32(block)])
         blocks.append(block)
     header = {
-        "name": trace.name,
         "source": trace.source,
         "device": trace.device,
         "streams": trace.streams,
@@ -87,6 +88,7 @@ def write(trace: Trace) -> bytes:
 
 
 def read(data: bytes, name: str, device: int | None) -> Trace:
+    """The trace of a .gmt file."""
     header, offset = _header(data)
     try:
         columns: dict[str, U64] = {}
@@ -160,7 +162,7 @@ def _assemble(header: dict[str, Any], columns: dict[str, U64], name: str) -> Tra
         id=ids.astype(np.uint32),
         size=size,
         stream=stream,
-        name=str(header["name"]) or name,
+        name=name,
         source=str(header["source"]),
         device=int(header["device"]),
         streams=tuple(int(handle) for handle in header["streams"]),

@@ -13,6 +13,7 @@ from gmlake.trace.trace import Kind, Trace
 
 
 def write(trace: Trace) -> bytes:
+    """The allocations of a trace as buffers."""
     lower = np.flatnonzero(trace.kind == Kind.ALLOCATE)
     upper = np.full(len(lower), len(trace), dtype=np.int64)
     freed = np.flatnonzero(trace.kind == Kind.FREE)

@@ -23,10 +23,12 @@ _MAX_NPY_HEADER = 1 << 12
 
 
 def sniff(data: bytes) -> bool:
+    """Is it a zip archive?"""
     return data.startswith(b"PK\x03\x04")
 
 
 def read(data: bytes, name: str, device: int | None) -> Trace:
+    """The trace of an .npz file."""
     if device:
         raise TraceError(f"an .npz trace holds one device only, not device {device}")
     try:
@@ -89,8 +91,9 @@ def _column(archive: zipfile.ZipFile, column: str) -> npt.NDArray[np.generic]:
 
 
 def write(trace: Trace) -> bytes:
+    """The four columns; streams by their handles where these fit one byte."""
     handles = np.array(trace.streams, dtype=np.int64)
-    if len(handles) and 0 <= handles.min() and handles.max() < 256:
+    if len(handles) and handles.min() >= 0 and handles.max() < 256:
         stream = handles.astype(np.uint8)[trace.stream]
     else:
         stream = trace.stream.astype(np.uint8 if len(handles) <= 256 else np.uint32)

@@ -35,6 +35,7 @@ _LONG_BINPUT, _STOP = ord("r"), ord(".")
 
 
 def sniff(data: bytes) -> bool:
+    """Does it begin as a pickle of protocol 2 to 5?"""
     return len(data) > 1 and data[0] == 0x80 and 2 <= data[1] <= 5
 
 

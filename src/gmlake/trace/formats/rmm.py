@@ -22,10 +22,12 @@ _NOTHING = {"(nil)", "0x0", "0", "nullptr"}
 
 
 def sniff(data: bytes) -> bool:
+    """Does it begin with the header of an RMM log?"""
     return data.lstrip(b"\xef\xbb\xbf \r\n")[: len(_HEADER)].lower() == _HEADER.lower().encode()
 
 
 def read(data: bytes, name: str, device: int | None) -> Trace:
+    """The trace of an RMM log."""
     if device:
         raise TraceError(f"an RMM log holds one device only, not device {device}")
     try:

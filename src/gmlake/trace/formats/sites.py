@@ -13,6 +13,7 @@ class SiteTable:
     """Numbers call stacks as they are met; equal stacks get equal numbers."""
 
     def __init__(self) -> None:
+        """An empty table."""
         self._frames: dict[Frame, int] = {}
         self._stacks: dict[tuple[int, ...], int] = {}
         # Snapshots share frame objects between stacks; the objects are kept so that their ids stay theirs.
@@ -44,10 +45,12 @@ class SiteTable:
 
 
 def sites_to_json(sites: CallSites) -> bytes:
+    """The table as compact JSON."""
     return json.dumps({"frames": sites.frames, "stacks": sites.stacks}, separators=(",", ":")).encode()
 
 
 def sites_from_json(data: bytes) -> CallSites:
+    """The table back, with every index checked."""
     try:
         table = json.loads(data)
         frames = tuple(Frame(str(filename), int(line), str(name)) for filename, line, name in table["frames"])

@@ -21,10 +21,12 @@ _NO_HISTORY = (
 
 
 def sniff(data: bytes) -> bool:
+    """Is it a pickle, or text that begins as JSON does?"""
     return plain_pickle.sniff(data) or data[:64].lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
 
 
 def read(data: bytes, name: str, device: int | None) -> Trace:
+    """The trace of one device of a snapshot."""
     return read_history(data, name, device).trace
 
 

@@ -58,6 +58,7 @@ class History:
 def read_device(
     snapshot: dict[str, Any], events: list[Any], segments: list[Any], device: int, name: str
 ) -> History:
+    """The history of one device from its events and its final segments."""
     if not all(isinstance(event, dict) for event in events):
         raise TraceError(f"has events of device {device} that are not dicts")
     actions = [event.get("action") for event in events]

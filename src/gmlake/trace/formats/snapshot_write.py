@@ -21,14 +21,17 @@ _UNKNOWN = "N/A"
 
 
 def write_pickle(trace: Trace) -> bytes:
+    """The snapshot as a pickle."""
     return pickle.dumps(to_snapshot(trace), protocol=4)  # the viewer knows the opcodes up to this one
 
 
 def write_json(trace: Trace) -> bytes:
+    """The snapshot as JSON."""
     return json.dumps(to_snapshot(trace), separators=(",", ":")).encode()
 
 
 def to_snapshot(trace: Trace) -> dict[str, Any]:
+    """The trace as the object that a snapshot file holds."""
     addresses, line_of, lines = place(trace)
     stacks = _stacks(trace)
     times = (np.arange(len(trace)) if trace.time_us is None else trace.time_us).tolist()
