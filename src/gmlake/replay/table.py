@@ -1,7 +1,7 @@
 """Results as tables for people: one per trace, allocators as rows, the best value of a column in bold green.
 
-Columns that say nothing (no retries, no iterations) are left out, and on a narrow terminal the most dispensable
-ones, until the table fits.
+Columns that say nothing (no retries, no iterations) are left out, and on a narrow terminal the most
+dispensable ones, until the table fits.
 """
 
 from __future__ import annotations
