@@ -1,0 +1,11 @@
+"""Errors a person sees: one sentence that names the value and what was expected, never a traceback."""
+
+from __future__ import annotations
+
+from gmlake._core import BrokenInvariant, DriverError, Error, InvalidArgument, OutOfMemory
+
+__all__ = ["BrokenInvariant", "DriverError", "Error", "InvalidArgument", "OutOfMemory", "UserError"]
+
+
+class UserError(Exception):
+    """A mistake in what the user gave us; the message is the whole story."""
