@@ -1,8 +1,8 @@
 """The caching allocator's state when a recorded history began, from its end and its events.
 
 A segment existed then if it is there at the end and no event made it, or if an event gives it back that
-none made. A block was live if its first event frees it, or if it is live at the end and no event names it. All
-else within the segments was free, in blocks as large as possible, because PyTorch joins free neighbours.
+none made. A block was live if its first event frees it, or if it is live at the end and no event names it.
+All else within the segments was free, in blocks as large as can be: PyTorch joins free neighbours.
 """
 
 from __future__ import annotations
