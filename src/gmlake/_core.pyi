@@ -1,8 +1,11 @@
 """The native core. Numbers that are no sizes, addresses or streams raise InvalidArgument."""
 
 import enum
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 CALL_KINDS: tuple[str, ...]
 
@@ -179,8 +182,43 @@ class CatalogueRow:
 
 def catalogue() -> list[CatalogueRow]: ...
 def make_allocator(spec: str, driver: Driver) -> Allocator: ...
-def adopt(
-    allocator: Allocator, address: int, stream: int, kind: str, blocks: Sequence[tuple[int, int, bool]]
-) -> None: ...
-def place(allocator: Allocator, address: int, size: int, stream: int) -> bool: ...
-def give_back(allocator: Allocator, segment: int) -> bool: ...
+
+
+class ReplayOutcome:
+    @property
+    def events(self) -> int: ...
+    @property
+    def peak_requested(self) -> int: ...
+    @property
+    def peak_active(self) -> int: ...
+    @property
+    def peak_reserved(self) -> int: ...
+    @property
+    def retries(self) -> int: ...
+    @property
+    def out_of_memory(self) -> int | None: ...
+    @property
+    def out_of_memory_message(self) -> str: ...
+    @property
+    def cpu_seconds(self) -> float: ...
+    @property
+    def calls(self) -> NDArray[np.uint64]: ...
+    @property
+    def microseconds(self) -> NDArray[np.float64]: ...
+    @property
+    def timeline(self) -> NDArray[np.int64]: ...
+
+def replay(
+    kind: NDArray[np.uint8],
+    id: NDArray[np.uint32],
+    size: NDArray[np.int64],
+    stream: NDArray[np.uint32],
+    allocator: Allocator,
+    driver: Driver,
+    sample_every: int = 0,
+    check_every: int = 0,
+    progress: Callable[[int], object] | None = None,
+) -> ReplayOutcome: ...
+def trace_peaks(
+    kind: NDArray[np.uint8], id: NDArray[np.uint32], size: NDArray[np.int64], stream: NDArray[np.uint32]
+) -> tuple[int, int]: ...

@@ -1,0 +1,20 @@
+"""Traces, recorded sequences of allocation events: reading, writing, checking, finding their iterations."""
+
+from gmlake.trace.bundled import bundled_names
+from gmlake.trace.errors import TraceError
+from gmlake.trace.reading import read_history, read_trace, write_trace
+from gmlake.trace.trace import CallSites, Frame, Kind, Trace
+from gmlake.trace.validation import validate
+
+__all__ = [
+    "CallSites",
+    "Frame",
+    "Kind",
+    "Trace",
+    "TraceError",
+    "bundled_names",
+    "read_history",
+    "read_trace",
+    "validate",
+    "write_trace",
+]

@@ -1,0 +1,76 @@
+"""What `gmlake convert` does: read a trace in any format, shorten it if asked, write it in any other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gmlake.trace.errors import TraceError
+from gmlake.trace.excerpt import keep_iterations
+from gmlake.trace.reading import format_to_write, read_trace, write_trace
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What was written, for people and for --json."""
+
+    output: str
+    format: str
+    bytes: int
+    events: int
+    allocations: int
+    iterations: int
+    marks_from: str
+    left_out: list[str]  # what the format cannot hold
+    look: str  # how to look at the file
+
+
+def convert(
+    source: str,
+    output: str | Path,
+    *,
+    to: str | None = None,
+    device: int | None = None,
+    iterations: str | None = None,
+    force: bool = False,
+) -> Conversion:
+    """Read, shorten, write. Nothing is overwritten unless `force` is true."""
+    output = Path(output)
+    form = format_to_write(output, to)
+    if output.exists() and not force:
+        raise TraceError(f"{output} exists already: choose another name, or overwrite it with -f")
+    trace = read_trace(source, device=device)
+    if iterations is not None:
+        trace = keep_iterations(trace, parse_iterations(iterations))
+    left_out = write_trace(trace, output, form.name, force=force)
+    return Conversion(
+        output=str(output),
+        format=form.name,
+        bytes=output.stat().st_size,
+        events=len(trace),
+        allocations=trace.allocations,
+        iterations=trace.iterations,
+        marks_from=trace.marks_from,
+        left_out=left_out,
+        look=_LOOK.get(form.name, "gmlake replay {output}").format(output=output),
+    )
+
+
+_LOOK = {
+    "snapshot": "open {output} at https://pytorch.org/memory_viz, or gmlake replay {output}",
+    "snapshot-json": "open {output} at https://pytorch.org/memory_viz, or gmlake replay {output}",
+    "minimalloc": "minimalloc --capacity=BYTES --input={output} --output=placed.csv",
+}
+
+
+def parse_iterations(text: str) -> list[int]:
+    """'0-3,7' as [0, 1, 2, 3, 7]."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise TraceError(f"iterations are {text!r}, expected numbers and ranges such as 0-3,7")
+        if int(last or first) - int(first) > 1_000_000:
+            raise TraceError(f"iterations {part.strip()!r} are more than any trace has")
+        numbers.extend(range(int(first), int(last or first) + 1))
+    return numbers

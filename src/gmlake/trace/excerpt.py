@@ -1,0 +1,73 @@
+"""A shorter trace: some iterations of a longer one, joined as if the others had never happened.
+
+What is allocated in one iteration and freed in the next would lose its partner when the iteration between is
+left out. Training repeats itself, so the allocation at the same place of the iteration that now comes before
+takes the part. If there is none, the iterations differ too much to be joined and the excerpt is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from gmlake.trace.building import Rows, build
+from gmlake.trace.errors import TraceError
+from gmlake.trace.trace import I64, Kind, Trace
+
+
+def keep_iterations(trace: Trace, numbers: Sequence[int]) -> Trace:
+    """What comes before the first iteration, then these iterations."""
+    marks = trace.marks
+    if not len(numbers) or any(not 0 <= number < len(marks) for number in numbers):
+        raise TraceError(f"iterations {list(numbers)} are not all among the {len(marks)} that the trace has")
+    if any(later <= earlier for earlier, later in pairwise(numbers)):
+        raise TraceError(f"iterations {list(numbers)} must be in ascending order, each once")
+    bounds = np.concatenate(
+        ([0], marks, [len(trace)])
+    )  # iteration k is part k + 1; part 0 is what comes before
+    parts = np.concatenate(([0], np.asarray(numbers, dtype=np.int64) + 1))
+    rows = np.concatenate([np.arange(bounds[part], bounds[part + 1]) for part in parts])
+    made = np.flatnonzero(trace.kind == Kind.ALLOCATE)
+    key = trace.id.astype(np.int64)
+    refers = np.flatnonzero((trace.kind == Kind.FREE) | (trace.kind == Kind.RECORD_STREAM))
+    refers = refers[np.isin(np.searchsorted(bounds, refers, side="right") - 1, parts)]
+    partner = _partners(refers, made[trace.id[refers]], bounds, parts)
+    lost = np.flatnonzero((partner < 0) | (trace.kind[partner] != Kind.ALLOCATE))
+    if len(lost):
+        event = int(refers[lost[0]])
+        raise TraceError(f"event {event} has no partner in these iterations: keep the one before it as well")
+    key[refers] = trace.id[partner]
+    handles = np.asarray(trace.streams, dtype=np.int64)
+    everything = Rows(
+        trace.kind,
+        key.astype(np.uint64),
+        trace.size,
+        handles[trace.stream],
+        site=trace.site,
+        time_us=trace.time_us,
+    )
+    return build(
+        everything.take(rows),
+        name=trace.name,
+        source=trace.source,
+        device=trace.device,
+        pools=trace.pools,
+        marks_from=trace.marks_from,
+        initial=trace.initial,
+        call_sites=trace.call_sites,
+    )
+
+
+def _partners(refers: I64, made: I64, bounds: I64, parts: I64) -> I64:
+    """For each event that refers to an allocation, the one that takes its part; -1 if there is none."""
+    part_of_event = np.searchsorted(bounds, refers, side="right") - 1
+    part_of_made = np.searchsorted(bounds, made, side="right") - 1
+    rank = np.searchsorted(parts, part_of_event) - (part_of_event - part_of_made)
+    stand_in = np.where(rank > 0, parts[np.maximum(rank, 0)], -1)
+    stand_in[part_of_made == 0] = 0
+    same = part_of_made == part_of_event
+    stand_in[same] = part_of_event[same]
+    place = bounds[stand_in] + made - bounds[part_of_made]
+    return np.where((stand_in >= 0) & (place < bounds[np.minimum(stand_in + 1, len(bounds) - 1)]), place, -1)

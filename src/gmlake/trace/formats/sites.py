@@ -1,0 +1,62 @@
+"""Call sites as JSON, and from the frames of a PyTorch snapshot, without repetition."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gmlake.trace.errors import TraceError
+from gmlake.trace.trace import CallSites, Frame
+
+
+class SiteTable:
+    """Numbers call stacks as they are met; equal stacks get equal numbers."""
+
+    def __init__(self) -> None:
+        """An empty table."""
+        self._frames: dict[Frame, int] = {}
+        self._stacks: dict[tuple[int, ...], int] = {}
+        # Snapshots share frame objects between stacks; the objects are kept so that their ids stay theirs.
+        self._seen: dict[int, tuple[object, int]] = {}
+
+    def number(self, frames: Any) -> int:
+        """The number of a stack of {"filename", "line", "name"}, or -1 for none."""
+        if not frames:
+            return -1
+        if not isinstance(frames, list):
+            raise TraceError("frames must be a list")
+        stack = tuple(self._frame(frame) for frame in frames)
+        return self._stacks.setdefault(stack, len(self._stacks))
+
+    def _frame(self, frame: Any) -> int:
+        known = self._seen.get(id(frame))
+        if known is not None:
+            return known[1]
+        if not isinstance(frame, dict) or not isinstance(frame.get("line", 0), int):
+            raise TraceError("a frame must have a filename, a line and a name")
+        content = Frame(str(frame.get("filename", "")), frame.get("line", 0), str(frame.get("name", "")))
+        number = self._frames.setdefault(content, len(self._frames))
+        self._seen[id(frame)] = (frame, number)
+        return number
+
+    def finish(self) -> CallSites | None:
+        """The table, or None if no stack was ever met."""
+        return CallSites(tuple(self._frames), tuple(self._stacks)) if self._stacks else None
+
+
+def sites_to_json(sites: CallSites) -> bytes:
+    """The table as compact JSON."""
+    return json.dumps({"frames": sites.frames, "stacks": sites.stacks}, separators=(",", ":")).encode()
+
+
+def sites_from_json(data: bytes) -> CallSites:
+    """The table back, with every index checked."""
+    try:
+        table = json.loads(data)
+        frames = tuple(Frame(str(filename), int(line), str(name)) for filename, line, name in table["frames"])
+        stacks = tuple(tuple(int(index) for index in stack) for stack in table["stacks"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise TraceError("has a table of call sites that is not readable") from error
+    if any(not 0 <= index < len(frames) for stack in stacks for index in stack):
+        raise TraceError("has a call site with a frame that is not in its table")
+    return CallSites(frames, stacks)

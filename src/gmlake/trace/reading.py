@@ -1,0 +1,150 @@
+"""Read a trace from a file or by a bundled name, and write one. The only place that touches the disk.
+
+A file is recognised by its content, read whole, and never believed: its size is bounded, gzip is unpacked
+with a limit, and whatever is wrong with it comes out as a TraceError of one sentence that begins with the
+path.
+"""
+
+from __future__ import annotations
+
+import gzip
+import stat
+import zlib
+from pathlib import Path
+
+from gmlake.trace.bundled import bundled_names, bundled_path
+from gmlake.trace.errors import TraceError
+from gmlake.trace.formats import FORMATS, READABLE, WRITABLE, Format
+from gmlake.trace.formats.snapshot import read_history as _read_snapshot_history
+from gmlake.trace.formats.snapshot_history import History
+from gmlake.trace.iterations import mark_iterations
+from gmlake.trace.trace import Kind, Trace
+
+_MAX_FILE = 2 << 30
+_GZIP = b"\x1f\x8b"
+# Real snapshots shrink 10 to 60 times; a bomb of zeros shrinks 1000 times.
+_UNPACKED_ALWAYS = 64 << 20
+_UNPACKED_TIMES = 100
+
+
+def read_trace(source: str | Path, *, device: int | None = None, find_marks: bool = True) -> Trace:
+    """The trace of a file, or the bundled trace of that name.
+
+    `device` chooses one device of a snapshot, by default the one with most events. Where no iteration marks
+    are recorded they are looked for in the trace itself, unless `find_marks` is false.
+    """
+    path = _resolve(source)
+    try:
+        data = _load(path)
+        form = next((row for row in READABLE if row.sniff is not None and row.sniff(data)), None)
+        if form is None or form.read is None:
+            raise TraceError(f"is no trace: expected {', '.join(row.meaning for row in READABLE)}")
+        trace = form.read(data, _stem(path), device)
+    except TraceError as error:
+        raise TraceError(f"{path}: {error}") from error.__cause__
+    except MemoryError as error:
+        raise TraceError(f"{path}: needs more memory than there is") from error
+    return mark_iterations(trace) if find_marks else trace
+
+
+def read_history(source: str | Path, *, device: int | None = None) -> History:
+    """A snapshot's trace with the recorded addresses and segments beside it."""
+    path = _resolve(source)
+    try:
+        return _read_snapshot_history(_load(path), _stem(path), device)
+    except TraceError as error:
+        raise TraceError(f"{path}: {error}") from error.__cause__
+
+
+def write_trace(trace: Trace, path: str | Path, to: str | None = None, *, force: bool = False) -> list[str]:
+    """Write a trace in the format `to`, else by the suffix; returns what the format could not hold."""
+    path = Path(path)
+    form = format_to_write(path, to)
+    if form.write is None:
+        raise TraceError(f"{path}: the format {form.name} is read, not written")
+    data = form.write(trace)
+    if path.suffix == ".gz":
+        data = gzip.compress(data, mtime=0)
+    try:
+        with path.open("wb" if force else "xb") as file:
+            file.write(data)
+    except FileExistsError:
+        raise TraceError(f"{path} exists already: choose another name, or overwrite it with -f") from None
+    except OSError as error:
+        raise TraceError(f"{path} cannot be written: {error.strerror or error}") from error
+    return _losses(trace, form)
+
+
+def format_names() -> list[str]:
+    """The names of the formats that can be written."""
+    return [row.name for row in WRITABLE]
+
+
+def _losses(trace: Trace, form: Format) -> list[str]:
+    counts = {kind: int((trace.kind == kind).sum()) for kind in Kind if kind not in form.holds}
+    return [f"{count} {kind.name.lower()} events" for kind, count in counts.items() if count]
+
+
+def format_to_write(path: Path, to: str | None) -> Format:
+    """The format of that name, else the one the suffix stands for."""
+    if to is not None:
+        form = next((row for row in FORMATS if row.name == to), None)
+        if form is None:
+            raise TraceError(f"unknown format {to!r}, expected one of {', '.join(format_names())}")
+        return form
+    suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
+    suffix = {".pkl": ".pickle"}.get(suffixes[-1], suffixes[-1]) if suffixes else ""
+    form = next((row for row in WRITABLE if row.suffix == suffix), None)
+    if form is None:
+        raise TraceError(
+            f"{path}: no format has the suffix {suffix!r}, name one of {', '.join(format_names())}"
+        )
+    return form
+
+
+def _resolve(source: str | Path) -> Path:
+    path = Path(source)
+    if not path.exists() and isinstance(source, str) and source in bundled_names():
+        return bundled_path(source)
+    return path
+
+
+def _stem(path: Path) -> str:
+    name = path.name
+    for suffix in (".gz", ".json", ".pickle", ".pkl", ".gmt", ".npz", ".csv", ".snapshot"):
+        name = name.removesuffix(suffix)
+    return name or path.name
+
+
+def _load(path: Path) -> bytes:
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise TraceError("is not a file")
+        if status.st_size > _MAX_FILE:
+            raise TraceError(f"has {status.st_size} bytes, more than the {_MAX_FILE} that are supported")
+        data = path.read_bytes()
+    except FileNotFoundError:
+        names = ", ".join(bundled_names())
+        raise TraceError(f"no such file, nor is it a bundled trace ({names})") from None
+    except OSError as error:
+        raise TraceError(f"cannot be read: {error.strerror or error}") from error
+    if not data:
+        raise TraceError("is empty")
+    return _unzip(data) if data.startswith(_GZIP) else data
+
+
+def _unzip(data: bytes) -> bytes:
+    limit = min(_UNPACKED_ALWAYS + _UNPACKED_TIMES * len(data), _MAX_FILE)
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        unpacked = unpacker.decompress(data, limit)
+    except zlib.error as error:
+        raise TraceError("is not an intact gzip file") from error
+    if unpacker.unconsumed_tail:
+        raise TraceError(f"unpacks to more than {limit} bytes, which no trace of its size does")
+    if not unpacker.eof:
+        raise TraceError("is a gzip file that is cut short")
+    if not unpacked:
+        raise TraceError("is empty")
+    return unpacked
