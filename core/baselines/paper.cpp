@@ -55,7 +55,7 @@ PaperAllocator::PaperAllocator(Driver& driver, const PaperOptions& options)
 
 PaperAllocator::~PaperAllocator() {
   while (!stitched_.empty()) {
-    StitchedBlock* stitched = *stitched_.begin();
+    StitchedBlock* stitched = stitched_.begin()->second.get();
     static_cast<void>(driver_.unmap(stitched->address, stitched->mapped));
     forget(stitched);
   }
@@ -110,14 +110,15 @@ StitchedBlock* PaperAllocator::stitch(const Request& request, int time) {
   if (!choose_runs(request, runs)) return nullptr;
   if (stitched_bytes_ + request.size > paper_.gc) collect_stitched(2, 0);
   if (!map_runs(request, runs, range)) return nullptr;
-  auto* stitched = new StitchedBlock;
+  auto made = std::make_unique<StitchedBlock>();
+  StitchedBlock* stitched = made.get();
   stitched->address = range;
   stitched->capacity = stitched->mapped = request.size;
   stitched->stream = request.stream;
   stitched->pool = request.pool;
   stitched->stitched = true;
   stitched->runs = std::move(runs);
-  stitched_.insert(stitched);
+  stitched_.emplace(range, std::move(made));
   stitched_bytes_ += request.size;
   ++statistics_.stitches;
   statistics_.sblocks.increase(1);

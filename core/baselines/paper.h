@@ -66,9 +66,9 @@ class PaperAllocator final : public CachingAllocator {
 
   const PaperOptions paper_;
   const Bytes chunk_;
-  std::set<StitchedBlock*, ByCapacity> idle_;  // in nobody's hands
-  std::set<StitchedBlock*> stitched_;          // all of them
-  Bytes stitched_bytes_ = 0;                   // their addresses
+  std::map<Address, std::unique_ptr<StitchedBlock>> stitched_;  // all of them
+  std::set<StitchedBlock*, ByCapacity> idle_;                   // in nobody's hands
+  Bytes stitched_bytes_ = 0;                                    // addresses of all
   std::uint64_t releases_ = 0;
 };
 

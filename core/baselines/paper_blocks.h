@@ -49,7 +49,7 @@ struct StitchedBlock : Block {
 
 struct ByCapacity {
   bool operator()(const StitchedBlock* a, const StitchedBlock* b) const {
-    if (a->pool != b->pool) return a->pool < b->pool;
+    if (a->pool != b->pool) return a->pool->id < b->pool->id;
     if (a->stream != b->stream) return a->stream < b->stream;
     if (a->capacity != b->capacity) return a->capacity < b->capacity;
     return a->address < b->address;

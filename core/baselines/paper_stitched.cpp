@@ -129,8 +129,7 @@ void PaperAllocator::forget(StitchedBlock* stitched) {
   statistics_.mapped_bytes.decrease(static_cast<std::int64_t>(stitched->mapped));
   stitched_bytes_ -= stitched->capacity;
   idle_.erase(stitched);
-  stitched_.erase(stitched);
-  delete stitched;
+  stitched_.erase(stitched->address);
 }
 
 void PaperAllocator::release_free(BlockPool& pool) {
@@ -157,7 +156,7 @@ void PaperAllocator::release_free(BlockPool& pool) {
 void PaperAllocator::detach(const std::vector<ChunkSegment*>& doomed) {
   for (ChunkSegment* segment : doomed) segment->doomed = true;
   for (auto next = stitched_.begin(); next != stitched_.end();) {
-    StitchedBlock* stitched = *next++;
+    StitchedBlock* stitched = (next++)->second.get();
     const auto touches = [](const ChunkRun& run) { return run.segment->doomed; };
     if (std::none_of(stitched->runs.begin(), stitched->runs.end(), touches)) continue;
     if (stitched->lenders.empty()) {
@@ -178,7 +177,7 @@ void PaperAllocator::trim_locked() {
 
 void PaperAllocator::add_stitched(std::vector<SegmentInfo>& segments) const {
   using State = BlockInfo::State;
-  for (const StitchedBlock* stitched : stitched_) {
+  for (const auto& [address, stitched] : stitched_) {
     SegmentInfo info{.address = stitched->address,
                      .size = stitched->capacity,
                      .stream = stitched->stream,
@@ -208,7 +207,7 @@ void PaperAllocator::check_stitched(Statistics& counted) const {
     }
   }
   Bytes bytes = 0;
-  for (const StitchedBlock* stitched : stitched_) {
+  for (const auto& [address, stitched] : stitched_) {
     const auto size = static_cast<std::int64_t>(stitched->size);
     bytes += stitched->capacity;
     lenders += stitched->lenders.size();

@@ -10,6 +10,7 @@ namespace gmlake {
 void bind_base(nanobind::module_& m);
 void bind_driver(nanobind::module_& m);
 void bind_allocator(nanobind::module_& m);
+void bind_history(nanobind::module_& m);
 void bind_replay(nanobind::module_& m);
 
 // A size, address, handle or stream as Python gave it. Throws InvalidArgument, which names the value and what it was

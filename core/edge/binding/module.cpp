@@ -5,5 +5,6 @@ NB_MODULE(_core, m) {
   gmlake::bind_base(m);
   gmlake::bind_driver(m);
   gmlake::bind_allocator(m);
+  gmlake::bind_history(m);
   gmlake::bind_replay(m);
 }
