@@ -65,7 +65,16 @@ def whole_numbers(values: Sequence[Any] | npt.NDArray[Any], what: str) -> I64:
     wrong = next((v for v in values if not isinstance(v, int | np.integer) or not -top <= v <= top), None)
     if isinstance(values, np.ndarray) and values.dtype == np.uint64 and wrong is None:
         return values.astype(np.int64)
-    raise TraceError(f"{what} holds {str(wrong)[:40]!r}, expected whole numbers below 2**63")
+    raise TraceError(f"{what} holds {shown(wrong)}, expected whole numbers below 2**63")
+
+
+def shown(value: object) -> str:
+    """A value from a file for a message: short, and safe even if it is nested without end."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str | int | float) or value is None:
+        return repr(value)[:60]
+    return f"a {type(value).__name__}"
 
 
 def pair(kind: U8, key: U64) -> I64:

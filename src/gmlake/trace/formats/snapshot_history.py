@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from gmlake.trace.building import Rows, build, insert_marks, whole_numbers
+from gmlake.trace.building import Rows, build, insert_marks, shown, whole_numbers
 from gmlake.trace.errors import TraceError
 from gmlake.trace.formats.sites import SiteTable
 from gmlake.trace.history import prepend_initial
@@ -31,6 +31,7 @@ _CODES = {
     "segment_map": _SEGMENT,
     "segment_unmap": _SEGMENT,
 }
+_ACTIVE = ("active_allocated", "active_pending_free", "active_awaiting_free")
 _STEP = re.compile(r"ProfilerStep#\d+|iteration \d+")
 
 
@@ -62,8 +63,12 @@ def read_device(
     if not all(isinstance(event, dict) for event in events):
         raise TraceError(f"has events of device {device} that are not dicts")
     actions = [event.get("action") for event in events]
-    code = np.array([_CODES.get(action, _OTHER) if isinstance(action, str) else _OTHER for action in actions])
+    if not all(isinstance(action, str) for action in actions):
+        raise TraceError(f"has events of device {device} without an action")
+    code = np.array([_CODES.get(action, _OTHER) for action in actions])
     of_client = np.flatnonzero(code <= _COMPLETED)
+    if not len(of_client):
+        raise TraceError(f"has a history of device {device} in which nothing is allocated or freed")
     address = whole_numbers([events[index].get("addr") for index in of_client], "'addr' of the events")
     folded = _fold(code[of_client], address)
     kept = of_client[folded]
@@ -143,7 +148,7 @@ def _blocks(segments: Iterable[dict[str, Any]], rows: Rows, pools: _Pools, sites
         for block in blocks:
             if not isinstance(block, dict) or not isinstance(block.get("size"), int):
                 raise TraceError(f"has a block without a size in the segment at {address:#x}")
-            if str(block.get("state", "")).startswith("active"):
+            if block.get("state") in _ACTIVE:
                 requested = _requested(block)
                 site = sites.number(block.get("frames"))
                 found.append((block.get("address", address), requested, segment.get("stream", 0), pool, site))
@@ -185,7 +190,7 @@ class _Pools:
             and len(pool_id) == 2
             and all(isinstance(n, int) for n in pool_id)
         ):
-            raise TraceError(f"names the pool {str(pool_id)[:40]!r}, expected two whole numbers")
+            raise TraceError(f"names the pool {shown(pool_id)}, expected two whole numbers")
         first, second = pool_id
         return 0 if first == second == 0 else self.numbers.setdefault((first, second), len(self.numbers) + 1)
 
@@ -241,7 +246,8 @@ def _steps(trace: Trace, snapshot: dict[str, Any], device: int) -> I64:
         if isinstance(annotation, dict)
         and annotation.get("stage") == "START"
         and annotation.get("device", device) == device
-        and _STEP.fullmatch(str(annotation.get("name")))
+        and isinstance(annotation.get("name"), str)
+        and _STEP.fullmatch(annotation["name"])
     ]
     begins = np.sort(whole_numbers(times, "'time_us' of the annotations"))
     clock = np.maximum.accumulate(trace.time_us[trace.initial :])
