@@ -32,7 +32,7 @@ Address Lake::allocate(Bytes size, Bytes requested, Stream stream) {
 
 Lake::Block Lake::find(Address address) const {
   if (!arena_.contains(address)) {
-    StitchedBlock* block = stitched_.at(address);
+    SBlock* block = stitched_.at(address);
     return {nullptr, block != nullptr && block->active && !block->limbo ? block : nullptr};
   }
   Extent* extent = arena_.starting_at(address);
@@ -69,7 +69,7 @@ Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
     return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
 
   Clock clock;
-  if (StitchedBlock* block = stitched_.find(size, clock); block != nullptr && supply_.fences.wait(clock, stream)) {
+  if (SBlock* block = stitched_.find(size, clock); block != nullptr && supply_.fences.wait(clock, stream)) {
     stitched_.activate(block, lane);
     block->requested = requested;
     ++supply_.statistics.sblock_hits;

@@ -36,7 +36,7 @@ class Lake {
   // A block in the client's hands: one of the two, or neither when the address was never handed out.
   struct Block {
     Extent* extent = nullptr;
-    StitchedBlock* stitched = nullptr;
+    SBlock* stitched = nullptr;
     explicit operator bool() const { return extent != nullptr || stitched != nullptr; }
   };
   Block find(Address address) const;

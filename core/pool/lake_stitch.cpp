@@ -33,7 +33,7 @@ Address Lake::alias(Bytes size, Bytes requested, Lane lane, Stream stream) {
   Clock clock;
   for (const Chunk* chunk : chunks) arena_.merge_clocks(chunk->home, chunk->size, clock);
   if (!supply_.fences.wait(clock, stream)) return 0;
-  StitchedBlock* block = stitched_.make(size, std::move(chunks));
+  SBlock* block = stitched_.make(size, std::move(chunks));
   if (block == nullptr) return 0;
   ++supply_.statistics.stitches;
   supply_.journal.note(JournalEntry::Action::stitch, block->address, block->size, stream);

@@ -17,9 +17,9 @@ Stitched::~Stitched() {
   (void)retirement_.settle(true);
 }
 
-StitchedBlock* Stitched::find(Bytes request, Clock& clock) const {
+SBlock* Stitched::find(Bytes request, Clock& clock) const {
   for (auto [entry, end] = by_request_.equal_range(request); entry != end; ++entry) {
-    StitchedBlock* block = entry->second;
+    SBlock* block = entry->second;
     auto free = [this](const Chunk* chunk) { return arena_.is_free(chunk->home, chunk->size); };
     if (block->active || !std::ranges::all_of(block->chunks, free)) continue;
     for (const Chunk* chunk : block->chunks) arena_.merge_clocks(chunk->home, chunk->size, clock);
@@ -28,7 +28,7 @@ StitchedBlock* Stitched::find(Bytes request, Clock& clock) const {
   return nullptr;
 }
 
-StitchedBlock* Stitched::make(Bytes request, std::vector<Chunk*> chunks) {
+SBlock* Stitched::make(Bytes request, std::vector<Chunk*> chunks) {
   Bytes size = 0;
   for (const Chunk* chunk : chunks) size += chunk->size;
   const Address address = supply_.ranges.reserve(size);
@@ -37,7 +37,7 @@ StitchedBlock* Stitched::make(Bytes request, std::vector<Chunk*> chunks) {
     supply_.ranges.free(address, size);
     return nullptr;
   }
-  auto block = std::make_unique<StitchedBlock>();
+  auto block = std::make_unique<SBlock>();
   block->address = address;
   block->size = size;
   block->serves = request;
@@ -49,7 +49,7 @@ StitchedBlock* Stitched::make(Bytes request, std::vector<Chunk*> chunks) {
   return by_address_.emplace(address, std::move(block)).first->second.get();
 }
 
-void Stitched::activate(StitchedBlock* block, Lane user) {
+void Stitched::activate(SBlock* block, Lane user) {
   block->active = true;
   block->user = user;
   block->uses = 0;
@@ -58,21 +58,21 @@ void Stitched::activate(StitchedBlock* block, Lane user) {
     block->lent.push_back(arena_.take(chunk->home, chunk->size, Extent::State::lent, user));
 }
 
-void Stitched::deactivate(StitchedBlock* block, const Clock& clock) {
+void Stitched::deactivate(SBlock* block, const Clock& clock) {
   for (Extent* extent : block->lent) arena_.give_back(extent, clock);
   block->lent.clear();
   block->active = block->limbo = false;
 }
 
-StitchedBlock* Stitched::at(Address address) const {
+SBlock* Stitched::at(Address address) const {
   auto found = by_address_.find(address);
   return found == by_address_.end() ? nullptr : found->second.get();
 }
 
-void Stitched::keep_budget(const StitchedBlock* except) {
+void Stitched::keep_budget(const SBlock* except) {
   const auto budget = static_cast<Bytes>(supply_.policy.address_budget * static_cast<double>(supply_.chunks.reserved()));
   while (mapped_ > budget) {
-    StitchedBlock* oldest = nullptr;
+    SBlock* oldest = nullptr;
     for (auto& [address, block] : by_address_)
       if (!block->active && block.get() != except && (oldest == nullptr || block->last_use < oldest->last_use))
         oldest = block.get();
@@ -81,10 +81,10 @@ void Stitched::keep_budget(const StitchedBlock* except) {
 }
 
 void Stitched::drop_idle() {
-  std::vector<StitchedBlock*> idle;
+  std::vector<SBlock*> idle;
   for (auto& [address, block] : by_address_)
     if (!block->active) idle.push_back(block.get());
-  for (StitchedBlock* block : idle)
+  for (SBlock* block : idle)
     if (!drop(block)) return;
 }
 
@@ -95,7 +95,7 @@ void Stitched::deactivate_all() {
 
 // The last use of the addresses may still be running, so the mappings retire; the chunks are untouched. When the driver
 // cannot even record an event the block stays.
-bool Stitched::drop(StitchedBlock* block) {
+bool Stitched::drop(SBlock* block) {
   Clock clock;
   supply_.fences.everything(clock);
   Fences::Ticket ticket;

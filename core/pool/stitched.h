@@ -14,7 +14,7 @@
 
 namespace gmlake {
 
-struct StitchedBlock {
+struct SBlock {
   Address address = 0;
   Bytes size = 0;       // of the mappings
   Bytes serves = 0;     // the request it was made for
@@ -34,17 +34,17 @@ class Stitched {
   ~Stitched();
 
   // An idle sBlock for exactly this request whose chunks are all free, or nullptr; merges their clocks into `clock`.
-  StitchedBlock* find(Bytes request, Clock& clock) const;
+  SBlock* find(Bytes request, Clock& clock) const;
   // Maps the chunks, all of them free, in one run. nullptr: the driver refused, nothing changed.
-  StitchedBlock* make(Bytes request, std::vector<Chunk*> chunks);
+  SBlock* make(Bytes request, std::vector<Chunk*> chunks);
 
-  void activate(StitchedBlock* block, Lane user);               // takes the chunks out of the arena's free space
-  void deactivate(StitchedBlock* block, const Clock& clock);    // gives them back
+  void activate(SBlock* block, Lane user);               // takes the chunks out of the arena's free space
+  void deactivate(SBlock* block, const Clock& clock);    // gives them back
 
-  StitchedBlock* at(Address address) const;
-  const std::unordered_map<Address, std::unique_ptr<StitchedBlock>>& all() const { return by_address_; }
+  SBlock* at(Address address) const;
+  const std::unordered_map<Address, std::unique_ptr<SBlock>>& all() const { return by_address_; }
 
-  void keep_budget(const StitchedBlock* except);  // StitchFree
+  void keep_budget(const SBlock* except);  // StitchFree
   void drop_idle();
   void deactivate_all();
   bool settle(bool wait) { return retirement_.settle(wait); }
@@ -52,12 +52,12 @@ class Stitched {
   void check() const;
 
  private:
-  bool drop(StitchedBlock* block);
+  bool drop(SBlock* block);
 
   Supply& supply_;
   Arena& arena_;
-  std::unordered_map<Address, std::unique_ptr<StitchedBlock>> by_address_;
-  std::unordered_multimap<Bytes, StitchedBlock*> by_request_;
+  std::unordered_map<Address, std::unique_ptr<SBlock>> by_address_;
+  std::unordered_multimap<Bytes, SBlock*> by_request_;
   Retirement retirement_;
   Bytes mapped_ = 0;
   std::uint64_t tick_ = 0;
