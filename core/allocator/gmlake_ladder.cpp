@@ -50,6 +50,7 @@ Address GMLakeAllocator::climb(Pool& pool, Bytes rounded, Bytes size, Stream str
 
   // Free chunks of the shared lake are no use to a slab or a private pool, nor spare slabs to a large block: give
   // enough of them back to create others.
+  ordinary_->small.trim();
   ordinary_->lake.trim(rounded);
   ordinary_->slabs.trim();
   if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
@@ -122,6 +123,7 @@ void GMLakeAllocator::give_back_everything() {
   (void)settle_limbo(true);
   supply_.chunks.retry();
   release_unused_pools();
+  ordinary_->small.trim();
   ordinary_->lake.trim(std::numeric_limits<Bytes>::max());
   ordinary_->slabs.trim();
   supply_.chunks.retry();

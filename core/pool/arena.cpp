@@ -68,9 +68,10 @@ void Arena::merge_clocks(Address at, Bytes size, Clock& clock) const {
 
 Extent* Arena::take(Extent* free, Bytes size, Extent::State state, Lane user) {
   unlist(free);
-  if (free->size > size) list(split(free, size));
-  free_bytes_ -= size;
+  Extent* rest = free->size > size ? split(free, size) : nullptr;
   free->state = state;
+  if (rest != nullptr) list(rest);
+  free_bytes_ -= size;
   free->user = user;
   free->uses = 0;
   return free;
@@ -98,10 +99,9 @@ void Arena::give_back(Extent* block, const Clock& clock) {
     more = block->joined;
     Extent* next = block->next;
     block->joined = false;
-    block->state = Extent::State::free;
     block->clock.merge(clock);
     free_bytes_ += block->size;
-    list(coalesce(block));
+    become(block, Extent::State::free);
     block = next;
   }
 }
@@ -117,10 +117,9 @@ void Arena::settle_at(Address at, Chunk* chunk, Lane owner, const Clock& clock) 
   chunk->home = at;
   extent->owner = owner;
   extent->clock = clock;
-  extent->state = Extent::State::free;
   free_bytes_ += extent->size;
   top_ = std::max(top_, extent->end());
-  list(coalesce(extent));
+  become(extent, Extent::State::free);
 }
 
 void Arena::leave(Chunk* chunk, Extent::State state) {
@@ -131,6 +130,7 @@ void Arena::leave(Chunk* chunk, Extent::State state) {
     Extent* next = extent->next;
     extent->joined = false;
     extent->clock = {};
+    extent->owner = 0;
     become(extent, state);
     if (!more) break;
     extent = next;
@@ -203,34 +203,31 @@ Extent* Arena::split(Extent* extent, Bytes size) {
   return rest;
 }
 
-bool Arena::joins(const Extent& left, const Extent& right) {
-  if (left.state != right.state) return false;
-  return left.state == Extent::State::free ? left.owner == right.owner
-                                           : left.state == Extent::State::hole || left.state == Extent::State::dying;
+// May an extent be joined with a neighbour once it has this state?
+bool Arena::joins(const Extent* neighbour, Extent::State state, Lane owner) {
+  if (neighbour == nullptr || neighbour->state != state) return false;
+  return state == Extent::State::free ? neighbour->owner == owner
+                                      : state == Extent::State::hole || state == Extent::State::dying;
 }
 
-// Joins the extent, which is not listed, with the neighbours it can be joined with.
-Extent* Arena::coalesce(Extent* extent) {
-  if (Extent* next = extent->next; next != nullptr && joins(*extent, *next)) {
-    if (next->state == Extent::State::free) unlist(next);
+// Gives the extent, which is in no index, a new state and joins it with its neighbours. It keeps its old state until
+// it is complete, so that no index sees a part of it.
+void Arena::become(Extent* extent, Extent::State state) {
+  if (Extent* next = extent->next; joins(next, state, extent->owner)) {
+    if (state == Extent::State::free) unlist(next);
     extent->size += next->size;
     extent->clock.merge(next->clock);
     drop(next);
   }
-  if (Extent* previous = extent->previous; previous != nullptr && joins(*previous, *extent)) {
-    if (previous->state == Extent::State::free) unlist(previous);
+  if (Extent* previous = extent->previous; joins(previous, state, extent->owner)) {
+    if (state == Extent::State::free) unlist(previous);
     previous->size += extent->size;
     previous->clock.merge(extent->clock);
     drop(extent);
     extent = previous;
   }
-  return extent;
-}
-
-void Arena::become(Extent* extent, Extent::State state) {
   extent->state = state;
-  extent->owner = 0;
-  coalesce(extent);
+  if (state == Extent::State::free) list(extent);
 }
 
 void Arena::list(Extent* extent) {
@@ -244,13 +241,19 @@ void Arena::unlist(Extent* extent) {
   extent->state = state;
 }
 
-void Arena::refresh(std::size_t page, Lane owner) {
-  Bytes largest = 0;
+// In units: the largest free extent of the owner that begins in the page.
+std::uint32_t Arena::largest(std::size_t page, Lane owner) const {
+  Bytes size = 0;
+  if (page >= starts_.size()) return 0;
   for (Extent* extent = starts_[page]; extent != nullptr && page_of(extent->address) == page; extent = extent->next)
-    if (extent->state == Extent::State::free && extent->owner == owner) largest = std::max(largest, extent->size);
+    if (extent->state == Extent::State::free && extent->owner == owner) size = std::max(size, extent->size);
+  return static_cast<std::uint32_t>(size / unit);
+}
+
+void Arena::refresh(std::size_t page, Lane owner) {
   FirstFit& index = index_[owner];
   if (page >= index.pages()) index.resize(starts_.size());
-  index.set(page, static_cast<std::uint32_t>(largest / unit));
+  index.set(page, largest(page, owner));
 }
 
 void Arena::reach(Address end) {
@@ -271,7 +274,7 @@ void Arena::check() const {
   for (Extent* extent = first_extent_; extent != nullptr; extent = extent->next) {
     if (extent->address != at) fail("extents do not tile the range", extent->address);
     if (extent->size == 0 || extent->size % unit != 0) fail("an extent has an odd size", at);
-    if (extent->next != nullptr && joins(*extent, *extent->next)) fail("neighbours were not joined", at);
+    if (joins(extent->next, extent->state, extent->owner)) fail("neighbours were not joined", at);
     if (starting_at(at) != extent || covering(at + extent->size - 1) != extent) fail("the page index is wrong", at);
     for (Address page = round_up(at - range_, page_) + range_; page < std::min(extent->end(), top_); page += page_)
       if ((chunk_at(page) != nullptr) != extent->mapped()) fail("mapped extents and chunks differ", page);
@@ -283,6 +286,9 @@ void Arena::check() const {
     at = extent->end();
   }
   if (at != range_ + size_) fail("extents end early", at);
+  for (Lane owner = 0; owner < lane_count; ++owner)
+    for (std::size_t page = 0; page < index_[owner].pages(); ++page)
+      if (index_[owner].at(page) != largest(page, owner)) fail("an index is stale", range_ + page * page_);
   if (free != free_bytes_) fail("free bytes are miscounted", range_);
 }
 

@@ -61,12 +61,12 @@ class Arena {
   void unlink(Extent* extent);
   Extent* split(Extent* extent, Bytes size);  // keeps the front, returns the rest
   void become(Extent* extent, Extent::State state);
-  Extent* coalesce(Extent* extent);
   void list(Extent* extent);     // enters a free extent into its owner's index
   void unlist(Extent* extent);
   void refresh(std::size_t page, Lane owner);
+  std::uint32_t largest(std::size_t page, Lane owner) const;
   void reach(Address end);       // makes the page tables long enough
-  static bool joins(const Extent& left, const Extent& right);
+  static bool joins(const Extent* neighbour, Extent::State state, Lane owner);
 
   Address range_;
   Bytes size_;

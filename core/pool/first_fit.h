@@ -26,6 +26,8 @@ class FirstFit {
     }
   }
 
+  std::uint32_t at(std::size_t page) const { return levels_.front()[page]; }
+
   std::size_t find(std::uint32_t size) const {
     std::size_t page = 0;
     for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {

@@ -65,13 +65,8 @@ void SmallPool::free(Block* block) {
   Slab& slab = *block->slab;
   block->live = block->limbo = false;
   if (--slab.live == 0 && slab_count_ > by_stream_.size()) {  // every stream may keep one
-    for (std::size_t place = 0; place < slab.blocks.size(); place += slab.blocks[place].size)
-      if (&slab.blocks[place] != block) unlist(&slab.blocks[place]);
-    Clock clock;
-    supply_.fences.stamp(clock, slab.bins->lane);
-    slabs_.give_back(slab.address, clock);
-    --slab_count_;
-    slab_at_[(slab.address - slabs_.range()) / supply_.page].reset();
+    list(block);  // as the slab's other blocks are
+    give_back(slab);
     return;
   }
   const std::size_t end = block->place + block->size;
@@ -91,6 +86,27 @@ void SmallPool::free(Block* block) {
   if (const std::size_t next = block->place + block->size; next < slab.blocks.size())
     slab.blocks[next].before = block->size;
   list(block);
+}
+
+void SmallPool::give_back(Slab& slab) {
+  for (std::size_t place = 0; place < slab.blocks.size(); place += slab.blocks[place].size)
+    unlist(&slab.blocks[place]);
+  Clock clock;
+  supply_.fences.stamp(clock, slab.bins->lane);
+  slabs_.give_back(slab.address, clock);
+  --slab_count_;
+  slab_at_[(slab.address - slabs_.range()) / supply_.page].reset();
+}
+
+bool SmallPool::empty() const {
+  bool live = false;
+  each_slab([&](const Slab& slab) { live = live || slab.live > 0; });
+  return !live;
+}
+
+void SmallPool::trim() {
+  for (auto& slab : slab_at_)
+    if (slab != nullptr && slab->live == 0) give_back(*slab);
 }
 
 bool SmallPool::add_slab(Bins& bins) {

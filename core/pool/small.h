@@ -40,7 +40,8 @@ class SmallPool {
   void free(Block* block);
   Lane lane(const Block* block) const;
   Stream stream(const Block* block) const;
-  bool empty() const { return slab_count_ == 0; }
+  bool empty() const;
+  void trim();  // gives slabs back that are kept though empty
 
   template <typename Visit>
   void each_slab(Visit visit) const {
@@ -55,6 +56,7 @@ class SmallPool {
   bool add_slab(Bins& bins);
   void list(Block* block);
   void unlist(Block* block);
+  void give_back(Slab& slab);
 
   Supply& supply_;
   Slabs& slabs_;
