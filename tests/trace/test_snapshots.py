@@ -22,7 +22,6 @@ BASE = 0x7F00_0000_0000
 
 # What the public memory viewer can unpickle.
 VIEWER = {
-    # fmt: off
     "PROTO",
     "FRAME",
     "MEMOIZE",
@@ -56,7 +55,6 @@ VIEWER = {
     "TUPLE3",
     "BYTEARRAY8",
     "STOP",
-    # fmt: on
 }
 
 
@@ -256,6 +254,40 @@ def test_the_history_keeps_addresses_and_segments(tmp_path: Path) -> None:
     found = [(e.index, e.action, e.address, e.size) for e in history.segment_events]
     assert found == [(1, "segment_alloc", BASE, 2 * MIB), (4, "segment_free", BASE, 2 * MIB)]
     assert history.segments == tuple(segments)
+    assert [s.address for s in history.first_segments()] == [BASE + 4 * MIB]
+
+
+def test_the_first_segments_are_the_last_ones_rewound(tmp_path: Path) -> None:
+    events = [
+        event("segment_free", BASE, 2 * MIB),  # was there before
+        event("segment_alloc", BASE + 64 * MIB, 20 * MIB),
+        event("alloc", BASE + 64 * MIB, 10),
+    ]
+    last = [
+        segment(BASE + 32 * MIB, total_size=20 * MIB, segment_type="large", stream=7),
+        segment(BASE + 64 * MIB, total_size=20 * MIB, segment_type="large"),
+    ]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"segments": last, "device_traces": [events]}))
+    found = [(s.address, s.size, s.stream, s.small) for s in read_history(path).first_segments()]
+    assert found == [(BASE, 2 * MIB, 0, True), (BASE + 32 * MIB, 20 * MIB, 7, False)]
+    path.write_text(json.dumps({"segments": [], "device_traces": [[event("segment_map", 1), *events]]}))
+    with pytest.raises(TraceError, match="beginning of expandable segments is not recorded"):
+        read_history(path).first_segments()
+
+
+def test_recorded_histories_began_with_known_segments(shared_data: Path) -> None:
+    """Counts and GiB as the recordings are described."""
+    told = {
+        "lm-medium-ctx512-train": (399, 11.7),
+        "lm-medium-ctx128-train": (377, 6.7),
+        "lm-xl-ctx128-fullstep": (227, 12.8),
+        "finetune-small": (63, 1.3),
+    }
+    for name, (count, size) in told.items():
+        first = read_history(shared_data / f"{name}.snapshot.json.gz").first_segments()
+        assert len(first) == count
+        assert sum(s.size for s in first) / 2**30 == pytest.approx(size, abs=0.06)
 
 
 @pytest.mark.parametrize("name", ["demo", "fsdp", "snapshot"])
