@@ -31,6 +31,15 @@ bool to_boolean(std::string_view name, std::string_view value) {
   throw InvalidArgument("option " + std::string(name) + " needs true or false, not '" + std::string(value) + "'");
 }
 
+// The comma that ends the first name=value; those within [ ] belong to its value.
+std::size_t end_of_pair(std::string_view text) {
+  const std::size_t comma = text.find(',');
+  const std::size_t list = text.find("=[");
+  if (comma == std::string_view::npos || list > comma) return comma;
+  const std::size_t end = text.find(']');
+  return end == std::string_view::npos ? end : text.find(',', end);
+}
+
 }  // namespace
 
 Options::Options(std::span<const OptionRow> rows) : rows_(rows) {
@@ -49,7 +58,7 @@ const OptionRow& Options::row(std::string_view name) const {
 
 void Options::parse(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t comma = text.find(',');
+    const std::size_t comma = end_of_pair(text);
     const std::string_view pair = text.substr(0, comma);
     const std::size_t equals = pair.find('=');
     if (equals == std::string_view::npos)
@@ -79,10 +88,20 @@ void Options::set(std::string_view name, std::string_view value) {
   values_.find(name)->second = value;
 }
 
-const std::string& Options::text(std::string_view name) const { return values_.find(row(name).name)->second; }
-Bytes Options::bytes(std::string_view name) const { return parse_bytes(text(name)); }
-double Options::real(std::string_view name) const { return to_real(name, text(name)); }
-std::int64_t Options::integer(std::string_view name) const { return to_integer(name, text(name)); }
-bool Options::boolean(std::string_view name) const { return to_boolean(name, text(name)); }
+const std::string& Options::text(std::string_view name) const {
+  return values_.find(row(name).name)->second;
+}
+Bytes Options::bytes(std::string_view name) const {
+  return parse_bytes(text(name));
+}
+double Options::real(std::string_view name) const {
+  return to_real(name, text(name));
+}
+std::int64_t Options::integer(std::string_view name) const {
+  return to_integer(name, text(name));
+}
+bool Options::boolean(std::string_view name) const {
+  return to_boolean(name, text(name));
+}
 
 }  // namespace gmlake

@@ -13,7 +13,7 @@ namespace gmlake {
 
 struct CatalogueRow {
   std::string_view name;
-  std::string_view meaning;            // one line, for tables and help
+  std::string_view meaning;  // one line, for tables and help
   std::span<const OptionRow> options;
   std::unique_ptr<Allocator> (*make)(Driver& driver, const Options& options);
 };

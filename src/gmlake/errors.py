@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from gmlake._core import BrokenInvariant, DriverError, Error, InvalidArgument, OutOfMemory
+
+__all__ = ["BrokenInvariant", "DriverError", "Error", "InvalidArgument", "OutOfMemory", "UserError"]
+
 
 class UserError(Exception):
     """A mistake in what the user gave us; the message is the whole story."""

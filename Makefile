@@ -1,0 +1,52 @@
+# make demo    install into .venv and compare allocators on the bundled trace
+# make test    the same environment, then linters, types and all tests
+# make bench   the benchmarks
+# Needs python3 with its venv module and a C++20 compiler; everything else comes from PyPI into .venv.
+
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := pyproject.toml CMakeLists.txt README.md $(shell find core src -type f -not -name '*.pyc')
+CORE := $(shell find core -name '*.h' -o -name '*.cpp')
+BUILD_TOOLS := $(shell sed -n 's/^requires = \[\(.*\)\]/\1/p' pyproject.toml | tr -d ',')
+PIP := $(BIN)/pip --disable-pip-version-check -qq
+
+.PHONY: demo test bench lint clean
+.DELETE_ON_ERROR:
+
+demo: .venv/installed
+	@$(BIN)/gmlake replay demo
+
+test: lint
+	@echo "tests"
+	@$(BIN)/pytest
+
+lint: .venv/developing
+	@echo "ruff, mypy, clang-format, layers"
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/clang-format --dry-run -Werror $(CORE)
+	@$(BIN)/python tools/check_layers.py
+
+bench: .venv/developing
+	@$(BIN)/python -m bench
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.venv/tools: pyproject.toml
+	@echo "creating .venv"
+	@$(PYTHON) -m venv .venv
+	@$(PIP) install $(BUILD_TOOLS)
+	@touch $@
+
+# With the build tools in place, only what changed is compiled again; a plain `pip install .` would start afresh.
+.venv/installed: .venv/tools $(SOURCES)
+	@echo "building and installing gmlake (a minute or two the first time)"
+	@$(PIP) install --no-build-isolation .
+	@touch $@
+
+# The package is there already: this adds only the tools its extra names.
+.venv/developing: .venv/installed
+	@$(PIP) install 'gmlake[dev]'
+	@touch $@

@@ -1,0 +1,63 @@
+#include "baselines/pool_scopes.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+
+namespace gmlake {
+namespace {
+
+std::string written(PoolId pool) {
+  return "(" + std::to_string(pool.capture) + ", " + std::to_string(pool.user) + ")";
+}
+
+}  // namespace
+
+void PoolScopes::begin(PoolId pool, StreamFilter filter) {
+  if (!pool) throw InvalidArgument("pool (0, 0) is the ordinary pool; a private pool needs another id");
+  if (is_open(pool)) throw InvalidArgument("pool " + written(pool) + " has begun already; end it first");
+  ++uses_[pool];
+  scopes_.emplace_back(pool, std::move(filter));
+}
+
+void PoolScopes::end(PoolId pool) {
+  const auto scope = std::find_if(scopes_.begin(), scopes_.end(), [&](const auto& s) { return s.first == pool; });
+  if (scope == scopes_.end()) throw InvalidArgument("pool " + written(pool) + " has not begun; begin it first");
+  scopes_.erase(scope);
+}
+
+void PoolScopes::release(PoolId pool) {
+  const auto uses = known(pool);
+  if (uses->second == 0) throw InvalidArgument("pool " + written(pool) + " has no use left to release");
+  if (uses->second == 1 && is_open(pool))
+    throw InvalidArgument("pool " + written(pool) + " is still allocated to; end it before its last release");
+  --uses->second;
+}
+
+PoolId PoolScopes::match(Stream stream) const {
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
+    if (scope->second(stream)) return scope->first;
+  return {};
+}
+
+bool PoolScopes::released(PoolId pool) const {
+  const auto uses = uses_.find(pool);
+  return uses != uses_.end() && uses->second == 0;
+}
+
+void PoolScopes::forget(PoolId pool) {
+  uses_.erase(pool);
+}
+
+std::map<PoolId, std::int64_t>::iterator PoolScopes::known(PoolId pool) {
+  const auto uses = uses_.find(pool);
+  if (uses == uses_.end()) throw InvalidArgument("pool " + written(pool) + " does not exist; begin it first");
+  return uses;
+}
+
+bool PoolScopes::is_open(PoolId pool) const {
+  return std::any_of(scopes_.begin(), scopes_.end(), [&](const auto& scope) { return scope.first == pool; });
+}
+
+}  // namespace gmlake

@@ -1,0 +1,69 @@
+// Feeds a trace to an allocator, event by event, and reports what happened: peaks, retries, where memory ran out, the
+// driver's calls and time in every iteration, the allocator's own CPU time. It knows the Allocator interface only and
+// takes the driver just to read its counters. It neither reads trace files nor interprets results: Python does.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "allocator/allocator.h"
+#include "driver/driver.h"
+#include "replay/live.h"
+
+namespace gmlake {
+
+enum class EventKind : std::uint8_t {
+  allocate,       // id, size, stream
+  free,           // id
+  iteration,      // an iteration starts here; as the last event: the last iteration ends here
+  record_stream,  // id is used on stream
+  begin_pool,     // id names the pool, which serves all streams until end_pool
+  end_pool,
+  release_pool,
+  trim,
+};
+
+// Four columns of equal length. Ids are dense: they index a table.
+struct TraceColumns {
+  std::span<const std::uint8_t> kind;
+  std::span<const std::uint32_t> id;
+  std::span<const std::int64_t> size;
+  std::span<const std::uint32_t> stream;
+};
+
+struct ReplayOptions {
+  std::uint64_t sample_every = 0;                   // events between samples of the timeline; 0: no timeline
+  std::uint64_t check_every = 0;                    // events between calls of check(); 0: never
+  std::function<void(std::uint64_t fed)> progress;  // called every few thousand events; what it throws ends the replay
+};
+
+struct Sample {
+  std::uint64_t event = 0;
+  std::int64_t allocated = 0;
+  std::int64_t active = 0;
+  std::int64_t reserved = 0;
+};
+
+struct ReplayOutcome {
+  std::uint64_t events = 0;  // fed, the one that ran out of memory not included
+  TracePeaks peaks;
+  Bytes peak_reserved = 0;
+  std::int64_t retries = 0;
+  std::optional<std::uint64_t> out_of_memory;  // index of the event that could not be served; the replay stops there
+  std::string out_of_memory_message;
+  std::vector<CallCounts> iterations;  // [0] is what came before the first mark, [i] is the i-th iteration
+  std::vector<Sample> timeline;        // every sample_every events, and wherever reserved reached a new peak
+  double cpu_seconds = 0;              // of the calling thread; the simulated driver's book-keeping is included
+};
+
+// Throws InvalidArgument that names the event for a trace that contradicts itself, BrokenInvariant from check().
+ReplayOutcome replay(const TraceColumns& trace, Allocator& allocator, const Driver& driver,
+                     const ReplayOptions& options = {});
+
+// The peaks of the whole trace, without an allocator; throws like replay.
+TracePeaks trace_peaks(const TraceColumns& trace);
+
+}  // namespace gmlake

@@ -1,0 +1,77 @@
+"""GMLake: a GPU memory allocator that stitches scattered free memory together.
+
+  gmlake replay TRACE                  how much memory does this run need, under which allocator?
+  gmlake convert SNAPSHOT TRACE        keep a PyTorch memory snapshot in a compact form
+  gmlake doctor                        what works on this machine, and what to do about the rest
+  gmlake options                       every option of every allocator
+
+`gmlake VERB --help` explains a verb, with examples.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import NoReturn
+
+from gmlake.commands import COMMANDS
+from gmlake.errors import Error, InvalidArgument, UserError
+
+FAILURE, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports a mistake in one sentence, as the verbs themselves do."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with the status for bad input."""
+        self.exit(BAD_INPUT, f"gmlake: error: {message}; see '{self.prog} --help'\n")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one verb; returns the exit status."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if args.run is None:
+        parser.print_help(sys.stderr)
+        return BAD_INPUT
+    try:
+        status = args.run(args)
+        sys.stdout.flush()
+        return int(status)
+    except KeyboardInterrupt:
+        print("gmlake: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has gone; this keeps the interpreter's last flush from complaining about it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILURE
+    except (UserError, InvalidArgument) as error:
+        return _fail(error, BAD_INPUT)
+    except (Error, OSError) as error:
+        return _fail(error, FAILURE)
+
+
+def _fail(error: Exception, status: int) -> int:
+    print(f"gmlake: error: {error}", file=sys.stderr)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = Parser(prog="gmlake", description=__doc__, formatter_class=raw)
+    parser.set_defaults(run=None)
+    verbs = parser.add_subparsers(metavar="VERB", parser_class=Parser)
+    for command in COMMANDS:
+        text = command.__doc__ or ""
+        verb = verbs.add_parser(
+            command.NAME, help=text.partition("\n")[0], description=text, formatter_class=raw
+        )
+        command.add_arguments(verb)
+        verb.set_defaults(run=command.run)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

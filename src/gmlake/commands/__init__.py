@@ -1,0 +1,27 @@
+"""The verbs of the command line: one module each.
+
+A verb's module has NAME, `add_arguments(parser)` and `run(args) -> exit status`; its docstring is its help.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Protocol, cast
+
+from gmlake.commands import convert, doctor, options, replay
+
+
+class Command(Protocol):
+    """What every module in this package looks like."""
+
+    NAME: str
+    __doc__: str | None
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the verb's arguments."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do the work; returns the exit status."""
+
+
+COMMANDS = cast("tuple[Command, ...]", (replay, convert, doctor, options))

@@ -1,0 +1,138 @@
+"""Say what works on this machine, and what to do about the rest.
+
+Looks at GMLake's own library, the NVIDIA driver and its devices, and PyTorch
+(without importing it). What is merely missing is fine: replay needs neither a
+GPU nor PyTorch.
+
+examples:
+  gmlake doctor
+  gmlake doctor --json
+
+exit status: 0 unless something that is here is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import importlib.metadata
+import json
+import platform
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+
+from gmlake import __version__, _core
+from gmlake.errors import Error
+
+NAME = "doctor"
+MARKS = {"ok": "[green]✓[/]", "missing": "[yellow]–[/]", "broken": "[red]✗[/]"}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    state: Literal["ok", "missing", "broken"]
+    found: str
+    advice: str = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument(
+        "--json", action="store_true", help='print {"ok": ..., "checks": [...]} and nothing else'
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look, and print what was found."""
+    driver = check_driver()
+    checks = [check_core(), driver, *(check_devices() if driver.state == "ok" else []), check_torch()]
+    ok = all(check.state != "broken" for check in checks)
+    if args.json:
+        print(json.dumps({"ok": ok, "checks": [asdict(check) for check in checks]}, indent=2))
+        return 0 if ok else 1
+    console = Console()
+    for check in checks:
+        console.print(f"{MARKS[check.state]} [bold]{check.name}[/]: {escape(check.found)}", highlight=False)
+        if check.advice:
+            console.print(Padding(escape(check.advice), (0, 0, 0, 2)), style="dim")
+    console.print(
+        "\nNext: gmlake replay TRACE compares allocators on a recorded run, on any machine.", style="dim"
+    )
+    return 0 if ok else 1
+
+
+def check_core() -> Check:
+    """Make our allocator serve one request on the simulated device."""
+    machine = f"{platform.system()} {platform.machine()}"
+    found = f"gmlake {__version__} on Python {platform.python_version()}, {machine}"
+    try:
+        allocator = _core.make_allocator("gmlake", _core.SimulatedDriver())
+        allocator.release(allocator.allocate(1 << 20))
+        allocator.check()
+    except Error as error:
+        return Check(
+            "gmlake", "broken", f"{found}: {error}", "Install it again; if that does not help, report it."
+        )
+    return Check("gmlake", "ok", f"{found}; replay works")
+
+
+def check_driver() -> Check:
+    """Look for libcuda and its version."""
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        advice = "Needed only to serve a GPU: install the NVIDIA driver. Replay works without it."
+        return Check("NVIDIA driver", "missing", "libcuda.so.1 was not found", advice)
+    version = ctypes.c_int()
+    if library.cuDriverGetVersion(ctypes.byref(version)) != 0:
+        return Check(
+            "NVIDIA driver", "broken", "libcuda.so.1 does not tell its version", "Install the driver again."
+        )
+    major, minor = version.value // 1000, version.value % 1000 // 10
+    return Check("NVIDIA driver", "ok", f"libcuda.so.1 for CUDA {major}.{minor}")
+
+
+def check_devices() -> list[Check]:
+    """Open every device; that also tells whether it has virtual memory management."""
+    try:
+        count = _core.CudaDriver.device_count()
+    except Error as error:
+        return [Check("GPU", "missing", str(error), "Replay works without it.")]
+    if count == 0:
+        advice = "Is CUDA_VISIBLE_DEVICES empty? Replay works without a GPU."
+        return [Check("GPU", "missing", "the driver sees no device", advice)]
+    return [_check_device(number) for number in range(count)]
+
+
+def _check_device(number: int) -> Check:
+    name = f"GPU {number}"
+    try:
+        driver = _core.CudaDriver(number)
+        status, free, total = driver.memory_info()
+    except Error as error:
+        advice = "GMLake needs a card and driver with CUDA virtual memory management (cuMemMap)."
+        return Check(name, "broken", str(error), advice)
+    if status != _core.Status.success:
+        return Check(
+            name, "broken", f"the driver does not tell its memory: {status.name}", "Is the device lost?"
+        )
+    memory = f"{_core.format_bytes(free)} of {_core.format_bytes(total)} free"
+    granule = _core.format_bytes(driver.granularity)
+    return Check(name, "ok", f"{memory}; virtual memory management in pieces of {granule}")
+
+
+def check_torch() -> Check:
+    """Look PyTorch up among the installed packages."""
+    try:
+        version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        advice = "Needed only to record snapshots here. Snapshots from elsewhere can be replayed without it."
+        return Check("PyTorch", "missing", "not installed in this environment", advice)
+    return Check("PyTorch", "ok", f"torch {version}")

@@ -1,0 +1,92 @@
+"""List every option of every allocator: value, where the value comes from, meaning.
+
+Options of gmlake itself are read from the environment, as GMLAKE_<OPTION>, by
+everything that runs on it. Options of any allocator can be given to a replay as
+NAME:OPTION=VALUE,OPTION=VALUE.
+
+examples:
+  gmlake options
+  gmlake options caching
+  GMLAKE_CHUNK=2MiB gmlake options gmlake
+  gmlake options --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from dataclasses import asdict, dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from gmlake import _core
+from gmlake.errors import InvalidArgument, UserError
+
+NAME = "options"
+OURS = "gmlake"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One option as it stands."""
+
+    allocator: str
+    name: str
+    value: str
+    origin: str  # "default", or the environment variable
+    meaning: str
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    parser.add_argument("allocators", metavar="ALLOCATOR", nargs="*", help="default: all of them")
+    parser.add_argument("--json", action="store_true", help='print {"options": [...]} and nothing else')
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the options."""
+    rows = {row.name: row for row in _core.catalogue()}
+    for name in args.allocators:
+        if name not in rows:
+            raise UserError(f"unknown allocator '{name}'; the allocators are {', '.join(rows)}")
+    chosen = [rows[name] for name in args.allocators or rows]
+    settings = [setting for row in chosen for setting in settings_of(row)]
+    if args.json:
+        print(json.dumps({"options": [asdict(setting) for setting in settings]}, indent=2))
+    else:
+        _show(chosen, settings)
+    return 0
+
+
+def settings_of(row: _core.CatalogueRow) -> list[Setting]:
+    """The options of one allocator; a value in the environment that makes no sense is an error."""
+    return [_setting(row.name, option) for option in row.options]
+
+
+def _setting(allocator: str, option: _core.OptionRow) -> Setting:
+    variable = f"GMLAKE_{option.name.upper()}"
+    value = os.environ.get(variable) if allocator == OURS else None
+    if value is None:
+        return Setting(allocator, option.name, option.fallback, "default", option.meaning)
+    try:
+        _core.make_allocator(f"{allocator}:{option.name}={value}", _core.SimulatedDriver())
+    except InvalidArgument as error:
+        raise UserError(f"{variable}: {error}") from error
+    return Setting(allocator, option.name, value, variable, option.meaning)
+
+
+def _show(rows: list[_core.CatalogueRow], settings: list[Setting]) -> None:
+    console = Console()
+    for row in rows:
+        console.print(f"[bold cyan]{row.name}[/]  {row.meaning}")
+        table = Table(box=None, header_style="dim", padding=(0, 1))
+        for head in ("option", "value", "origin", "meaning"):
+            table.add_column(head, overflow="fold", no_wrap=head == "option")
+        for setting in settings:
+            if setting.allocator == row.name:
+                table.add_row(setting.name, setting.value, setting.origin, setting.meaning)
+        if table.rows:
+            console.print(table)
+        console.print()

@@ -1,0 +1,143 @@
+"""Replay traces on several allocators and compare what they need.
+
+A TRACE is a PyTorch memory snapshot (pickle or JSON, also gzipped), an RMM log,
+an .npz of columns, GMLake's own format, or the name of a bundled trace. Each is
+fed, event by event, to every allocator on a simulated device. Times of driver
+calls are modelled from published measurements; no GPU is needed or used.
+
+examples:
+  gmlake replay snapshot.pickle
+      the usual comparison: gmlake, PyTorch with expandable segments, PyTorch's
+      default, GMLake as published
+  gmlake replay snapshot.pickle --smallest-capacity
+      also: on how small a device does each of them complete?
+  gmlake replay *.pickle --capacity 40GiB --allocator gmlake --allocator caching
+      would these runs have fitted on 40 GiB?
+  gmlake replay run.npz --allocator caching:max_split_size_mb=128 --allocator caching
+      what does an option change? (`gmlake options` lists them)
+  gmlake replay run.npz --timeline run.csv
+      allocated, active and reserved bytes over time, for plotting
+
+exit status: 0, also if an allocator ran out of memory (the table says so);
+1 for a failure; 2 for bad input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from gmlake import _core
+from gmlake.errors import UserError
+from gmlake.replay import Settings, sweep
+from gmlake.replay.progress import ProgressDisplay
+from gmlake.replay.table import show
+from gmlake.replay.timeline import check_target, write_timelines
+from gmlake.trace import read_trace
+
+NAME = "replay"
+USUAL = ("gmlake", "expandable", "caching", "paper")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    add = parser.add_argument
+    add("traces", metavar="TRACE", nargs="+", help="file or name of a bundled trace")
+    add(
+        "--allocator",
+        metavar="NAME[:OPTION=VALUE,...]",
+        action="append",
+        help=f"may be repeated; 'all' means every allocator; default: {', '.join(USUAL)}",
+    )
+    add("--capacity", metavar="SIZE", help="memory of the simulated device, like 80GiB; default: without end")
+    add(
+        "--smallest-capacity",
+        action="store_true",
+        help="search the smallest capacity that completes (slower)",
+    )
+    add("--cost-table", metavar="NAME", default="a100", help="modelled cost of driver calls; default: a100")
+    add(
+        "--device",
+        metavar="N",
+        type=int,
+        help="which device of a snapshot of several; default: the first used",
+    )
+    add("--check", action="store_true", help="verify the allocators' invariants during the replay (slower)")
+    add(
+        "--calls", action="store_true", help="show driver calls by kind, as is done for a single trace anyway"
+    )
+    add("--json", action="store_true", help='print {"results": [...]} and nothing else')
+    add("--timeline", metavar="FILE", type=Path, help="write the timeline; .csv or .json says in which form")
+    add("-f", "--force", action="store_true", help="overwrite the timeline if it exists")
+    add("--jobs", metavar="N", type=int, help="replays at the same time; default: one per core")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replay and print."""
+    if args.jobs is not None and args.jobs < 1:
+        raise UserError(f"--jobs needs a number of 1 or more, not {args.jobs}")
+    if args.timeline is not None:
+        check_target(args.timeline, args.force)
+    allocators = _allocators(args.allocator)
+    settings = Settings(
+        capacity=_capacity(args.capacity),
+        cost_table=args.cost_table,
+        check=args.check,
+        timeline=args.timeline is not None,
+        smallest_capacity=args.smallest_capacity,
+    )
+    _validate(allocators, settings)
+    traces = [read_trace(trace, device=args.device) for trace in args.traces]
+    with ProgressDisplay(len(traces) * len(allocators)) as display:
+        runs = sweep(traces, allocators, settings, args.jobs, display)
+    if args.timeline is not None:
+        write_timelines(args.timeline, runs)
+    results = [run.result for run in runs]
+    if args.json:
+        print(json.dumps({"results": [result.to_json() for result in results]}, indent=2))
+    else:
+        console = Console()
+        show(traces, results, console, calls=args.calls or len(traces) == 1)
+        _hints(console, args)
+    return 0
+
+
+def _allocators(asked: Sequence[str] | None) -> list[str]:
+    specs: list[str] = []
+    for spec in asked or USUAL:
+        specs += [row.name for row in _core.catalogue()] if spec == "all" else [spec]
+    return list(dict.fromkeys(specs))
+
+
+def _capacity(text: str | None) -> int | None:
+    if text is None:
+        return None
+    capacity = _core.parse_bytes(text)
+    if capacity == 0:
+        raise UserError(f"--capacity needs a size above zero, not '{text}'")
+    return capacity
+
+
+def _validate(allocators: Sequence[str], settings: Settings) -> None:
+    """Find a misspelt allocator, option or cost table before traces are read."""
+    driver = _core.SimulatedDriver(cost_table=settings.cost_table)
+    for spec in allocators:
+        _core.make_allocator(spec, driver)
+
+
+def _hints(console: Console, args: argparse.Namespace) -> None:
+    console.print(
+        "Driver times are modelled, not measured; memory figures do not depend on them.", style="dim"
+    )
+    again = shlex.join(["gmlake", "replay", *args.traces[:3]])
+    if args.timeline is not None:
+        console.print(f"Timeline written to {args.timeline}.", style="dim")
+    if not args.smallest_capacity:
+        console.print(f"Next: {again} --smallest-capacity", style="dim", soft_wrap=True)
+    elif args.timeline is None:
+        console.print(f"Next: {again} --timeline timeline.csv", style="dim", soft_wrap=True)

@@ -1,0 +1,89 @@
+"""What one replay of one trace on one allocator found; the objects of `gmlake replay --json`.
+
+Driver calls come in two families that are counted apart. *Memory calls* (reserve, create, map, set_access,
+unmap, release, free_range, allocate, free) take the driver's lock and may stall the device: they are what an
+allocator saves. *Ordering calls* (record, query, wait, ...) follow from the program: record_stream obliges
+every allocator to record events, they are asynchronous and take no such lock. `driver_calls`, `driver_ms` and
+their warm variants mean memory calls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+MEMORY_CALLS = (
+    "reserve",
+    "create",
+    "map",
+    "set_access",
+    "unmap",
+    "release",
+    "free_range",
+    "allocate",
+    "free",
+)
+ORDERING_CALLS = ("record", "query", "wait", "synchronize", "create_event", "destroy_event")
+
+
+@dataclass(frozen=True)
+class AtSmallest:
+    """How the run went at the smallest capacity that completes, and whether larger ones fail."""
+
+    retries: int
+    warm_driver_calls: float | None
+    warm_driver_ms: float | None
+    warm_ordering_ms: float | None
+    fails_above: tuple[int, ...]  # probed capacities above the smallest that run out of memory
+
+
+@dataclass(frozen=True)
+class Result:
+    """One trace on one allocator. Bytes unless the name says otherwise; `warm_` means per warm iteration.
+
+    The warm values are None when the trace has no iterations or the run did not complete.
+    """
+
+    trace: str
+    allocator: str
+    events: int
+    iterations: int
+    peak_requested: int
+    peak_active: int
+    peak_reserved: int
+    utilisation: float
+    smallest_capacity: int | None
+    retries: int
+    out_of_memory: int | None
+    driver_calls: dict[str, int]
+    warm_driver_calls: float | None
+    warm_driver_ms: float | None
+    cpu_seconds: float
+
+    out_of_memory_message: str | None
+    fragmentation: float
+    capacity: int | None
+    driver_ms: float
+    ordering_calls: dict[str, int]
+    ordering_ms: float
+    warm_ordering_calls: float | None
+    warm_ordering_ms: float | None
+    iteration_driver_calls: tuple[int, ...]
+    iteration_driver_ms: tuple[float, ...]
+    at_smallest_capacity: AtSmallest | None = None
+
+    @property
+    def completed(self) -> bool:
+        """Whether the whole trace was served."""
+        return self.out_of_memory is None
+
+    @property
+    def needs(self) -> int | None:
+        """The memory this run needs: the smallest capacity if it was searched for, else peak reserved."""
+        if self.at_smallest_capacity is not None:
+            return self.smallest_capacity
+        return self.peak_reserved if self.completed else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as plain dicts, lists and numbers."""
+        return asdict(self)

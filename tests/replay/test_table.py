@@ -1,0 +1,79 @@
+"""The tables a person sees."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+
+import pytest
+from rich.console import Console
+
+from gmlake.replay import Result, Settings, sweep
+from gmlake.replay.table import closing_sentence, show
+from gmlake.trace import Trace
+
+GIB = 2**30
+
+
+def render(trace: Trace, results: list[Result], width: int, calls: bool = False) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    show([trace], results, console, calls)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.fixture
+def results(loop_trace: Trace) -> list[Result]:
+    return [
+        run.result for run in sweep([loop_trace], ["caching", "native"], Settings(smallest_capacity=True))
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+def test_rows_fit_the_terminal(loop_trace: Trace, results: list[Result], width: int) -> None:
+    text = render(loop_trace, results, width)
+    assert all(len(line) <= width for line in text.splitlines())
+    rows = [line for line in text.splitlines() if line.startswith(("caching  ", "native  "))]
+    assert len(rows) == 2
+    assert all("…" not in row for row in rows)
+
+
+def test_a_wide_terminal_shows_everything(loop_trace: Trace, results: list[Result]) -> None:
+    text = render(loop_trace, results, 200, calls=True)
+    for head in (
+        "reserved",
+        "util.",
+        "frag.",
+        "smallest",
+        "driver ms",
+        "CPU",
+        "events/s",
+        "allocate",
+        "free",
+    ):
+        assert head in text
+    assert "typed  86 events, 12 iterations" in text
+
+
+def test_capacity_that_is_not_monotone_is_said(loop_trace: Trace, results: list[Result]) -> None:
+    at = results[0].at_smallest_capacity
+    assert at is not None
+    odd = dataclasses.replace(
+        results[0], at_smallest_capacity=dataclasses.replace(at, fails_above=(3 * GIB,))
+    )
+    assert "runs out of memory on 3.00 GiB" in " ".join(render(loop_trace, [odd, results[1]], 80).split())
+
+
+def test_closing_sentence(results: list[Result]) -> None:
+    def needing(allocator: str, capacity: float) -> Result:
+        return dataclasses.replace(results[0], allocator=allocator, smallest_capacity=int(capacity * GIB))
+
+    ours, theirs = needing("gmlake", 52.3), needing("caching", 118)
+    assert (
+        closing_sentence([ours, theirs]) == "gmlake needs 52.3 GiB where PyTorch needs 118.0: 65.7 GiB less."
+    )
+    assert closing_sentence([theirs, needing("gmlake", 119)]) == (
+        "gmlake needs 119.0 GiB where PyTorch needs 118.0: 1.00 GiB more."
+    )
+    assert closing_sentence([ours, needing("caching", 52.3)]) == "gmlake needs 52.3 GiB, as much as PyTorch."
+    assert closing_sentence([ours]) is None
