@@ -1,4 +1,4 @@
-"""The segments of a recorded allocator: what it asked of the driver, and what it held when the history began."""
+"""The segments of a recorded allocator: what it asked of the driver, and what it held at the beginning."""
 
 from __future__ import annotations
 
