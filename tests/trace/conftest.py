@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,15 +20,15 @@ MakeFile = Callable[[str, bytes], Path]
 def make_trace() -> MakeTrace:
     """Rows to a trace, unchecked."""
 
-    def make(rows: Sequence[Row], **known: object) -> Trace:
+    def make(rows: Sequence[Row], **known: Any) -> Trace:
         table = np.array(rows, dtype=np.int64).reshape(-1, 4)
-        columns = {
+        columns: dict[str, Any] = {
             "kind": table[:, 0].astype(np.uint8),
             "id": table[:, 1].astype(np.uint32),
             "size": table[:, 2].copy(),
             "stream": table[:, 3].astype(np.uint32),
         }
-        return Trace(**{**columns, **known})  # type: ignore[arg-type]
+        return Trace(**{**columns, **known})
 
     return make
 

@@ -49,7 +49,11 @@ def test_plain_types_are_admitted(protocol: int) -> None:
 @pytest.mark.parametrize("protocol", [2, 4])
 def test_every_plain_value_comes_back(protocol: int) -> None:
     numbers = [0, 255, 256, 65535, 65536, -1, 2**31 - 1, 2**31, -(2**31), 2**40, 2**47, 2**62, -(2**50)]
-    value = {"numbers": numbers, "text": ["", "x" * 300, "é" * 70_000], "rest": [None, True, False, 0.5, {}, ()]}
+    value = {
+        "numbers": numbers,
+        "text": ["", "x" * 300, "é" * 70_000],
+        "rest": [None, True, False, 0.5, {}, ()],
+    }
     assert plain_pickle.load(pickle.dumps(value, protocol)) == value
 
 
@@ -99,7 +103,9 @@ def test_every_other_opcode_is_named(opcode: str, data: bytes, make_file: MakeFi
         read_trace(make_file("hostile.pickle", data))
 
 
-@pytest.mark.parametrize("value", [OrderedDict(a=1), {1, 2}, frozenset({1}), np.int64(3), b"bytes", WithState()])
+@pytest.mark.parametrize(
+    "value", [OrderedDict(a=1), {1, 2}, frozenset({1}), np.int64(3), b"bytes", WithState()]
+)
 def test_types_that_are_not_plain_are_refused(value: object) -> None:
     with pytest.raises(TraceError, match="asks for"):
         plain_pickle.load(pickle.dumps({**SNAPSHOT, "x": value, "padding": "x" * 50}, 4))
@@ -109,7 +115,11 @@ def test_nested_tuples_would_overflow_the_stack_when_hashed() -> None:
     deep = b"\x80\x02}(K\x00" + b"\x85" * 1_000_000 + b"K\x01u" + PADDING + b"."
     with pytest.raises(TraceError, match="asks for TUPLE1"):
         plain_pickle.load(deep)
-    for body in (b"(" * 1000 + b"K\x00" + b"t" * 1000, b"K\x00" + b"K\x00\x86" * 1000, b"K\x00" + b"q\x00K\x00\x86" * 9):
+    for body in (
+        b"(" * 1000 + b"K\x00" + b"t" * 1000,
+        b"K\x00" + b"K\x00\x86" * 1000,
+        b"K\x00" + b"q\x00K\x00\x86" * 9,
+    ):
         with pytest.raises(TraceError, match="asks for TUPLE"):
             plain_pickle.load(P2 + b"}" + body + PADDING + b".")
 
@@ -119,7 +129,7 @@ def test_a_billion_laughs_stays_one_laugh(make_file: MakeFile) -> None:
     data = b"\x80\x04]\x94"
     for level in range(60):
         data += b"](" + b"h" + bytes([level]) + (b"h" + bytes([level])) * 9 + b"e\x94"
-    with pytest.raises(TraceError, match="not a memory snapshot|no history"):
+    with pytest.raises(TraceError, match=r"not a memory snapshot|no history"):
         read_trace(make_file("laughs.pickle", data + b"."))
     inside = b"\x80\x04}(\x8c\x0ddevice_traces" + data[2:] + b"u."
     with pytest.raises(TraceError):
@@ -132,7 +142,9 @@ def test_depth_without_end_is_no_crash(make_file: MakeFile) -> None:
         data = pickle.dumps({"segments": [], "device_traces": [[{**EVENT, place: 0.125}]]}, 2)
         nested = data.replace(pickle.dumps(0.125, 2)[2:-1], deep)
         assert nested != data
-        with pytest.raises(TraceError, match="holds a list|names the pool|frame that is not|without an action"):
+        with pytest.raises(
+            TraceError, match=r"holds a list|names the pool|frame that is not|without an action"
+        ):
             read_trace(make_file("deep.pickle", nested))
     text = b'{"segments":[],"device_traces":' + b"[x" * 100_000
     with pytest.raises(TraceError, match="JSON"):

@@ -103,7 +103,7 @@ def test_our_format_without_the_optional_columns(trace: Trace) -> None:
     bare = replace(trace, site=None, call_sites=None, time_us=None)
     back, _ = through(bare, "t.gmt")
     assert_same_events(bare, back)
-    assert back.site is back.call_sites is back.time_us is None
+    assert (back.site, back.call_sites, back.time_us) == (None, None, None)
 
 
 @given(trace=traces())

@@ -104,7 +104,9 @@ def _check_marks_and_pools(trace: Trace) -> None:
     if index is not None:
         raise TraceError(f"event {marks[index]} starts iteration {trace.id[marks[index]]}, expected {index}")
     if trace.marks_from not in get_args(MarksFrom):
-        raise TraceError(f"marks_from is {trace.marks_from!r}, expected one of {', '.join(get_args(MarksFrom))}")
+        raise TraceError(
+            f"marks_from is {trace.marks_from!r}, expected one of {', '.join(get_args(MarksFrom))}"
+        )
     if (len(marks) == 0) != (trace.marks_from == "none"):
         raise TraceError(f"{len(marks)} iteration marks are said to be from {trace.marks_from!r}")
     open_pools: list[int] = []

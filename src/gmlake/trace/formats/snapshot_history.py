@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from gmlake.trace.building import Rows, build, insert_marks, shown, whole_numbers
+from gmlake.trace.building import Rows, build, insert_marks, whole_numbers
 from gmlake.trace.errors import TraceError
+from gmlake.trace.formats.pools import Pools, with_pool_events
+from gmlake.trace.formats.segments import Segment, SegmentEvent, rewind
 from gmlake.trace.formats.sites import SiteTable
 from gmlake.trace.history import prepend_initial
 from gmlake.trace.trace import I64, U8, U64, CallSites, Kind, Trace
@@ -36,17 +38,6 @@ _STEP = re.compile(r"ProfilerStep#\d+|iteration \d+")
 
 
 @dataclass(frozen=True)
-class SegmentEvent:
-    """Something the recorded allocator asked of the driver, before event `index` of the trace."""
-
-    index: int
-    action: str
-    address: int
-    size: int
-    stream: int
-
-
-@dataclass(frozen=True)
 class History:
     """A trace and what was recorded of the allocator that served it."""
 
@@ -54,6 +45,10 @@ class History:
     address: U64  # of every allocation, by its number
     segments: tuple[dict[str, Any], ...]  # at the end, as the snapshot has them
     segment_events: tuple[SegmentEvent, ...]
+
+    def first_segments(self) -> tuple[Segment, ...]:
+        """The segments when the history began, in address order."""
+        return rewind(self.segments, self.segment_events)
 
 
 def read_device(
@@ -72,13 +67,13 @@ def read_device(
     address = whole_numbers([events[index].get("addr") for index in of_client], "'addr' of the events")
     folded = _fold(code[of_client], address)
     kept = of_client[folded]
-    pools = _Pools()
+    pools = Pools()
     sites = SiteTable()
     rows = _rows([events[index] for index in kept], code[kept], address[folded], pools, sites)
     blocks = _blocks(segments, rows, pools, sites)
     rows, initial = prepend_initial(rows, blocks)
     origin = np.concatenate((np.zeros(initial, np.int64), kept))
-    rows, initial, origin = _with_pool_events(rows, initial, origin)
+    rows, initial, origin = with_pool_events(rows, initial, origin)
     call_sites: CallSites | None = sites.finish()
     trace = build(
         rows,
@@ -113,7 +108,7 @@ def _fold(code: I64, address: I64) -> I64:
     return np.flatnonzero(keep)
 
 
-def _rows(events: list[dict[str, Any]], code: I64, address: I64, pools: _Pools, sites: SiteTable) -> Rows:
+def _rows(events: list[dict[str, Any]], code: I64, address: I64, pools: Pools, sites: SiteTable) -> Rows:
     kind: U8 = np.where(code == _ALLOC, Kind.ALLOCATE, Kind.FREE).astype(np.uint8)
     times = None
     if all("time_us" in event for event in events):
@@ -137,7 +132,7 @@ def _rows(events: list[dict[str, Any]], code: I64, address: I64, pools: _Pools, 
     )
 
 
-def _blocks(segments: Iterable[dict[str, Any]], rows: Rows, pools: _Pools, sites: SiteTable) -> Rows:
+def _blocks(segments: Iterable[dict[str, Any]], rows: Rows, pools: Pools, sites: SiteTable) -> Rows:
     """The blocks that are active at the end, as ALLOCATE rows."""
     found: list[tuple[int, int, int, int, int]] = []
     for segment in segments:
@@ -174,52 +169,6 @@ def _requested(block: dict[str, Any]) -> Any:
     if isinstance(history, list) and history and isinstance(history[0], dict):
         return history[0].get("real_size", block["size"])
     return block["size"]
-
-
-class _Pools:
-    """Numbers private pools from 1 as they are met; 0 is the ordinary pool."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[tuple[int, int], int] = {}
-
-    def number(self, pool_id: Any) -> int:
-        if pool_id is None:
-            return 0
-        if not (
-            isinstance(pool_id, list | tuple)
-            and len(pool_id) == 2
-            and all(isinstance(n, int) for n in pool_id)
-        ):
-            raise TraceError(f"names the pool {shown(pool_id)}, expected two whole numbers")
-        first, second = pool_id
-        return 0 if first == second == 0 else self.numbers.setdefault((first, second), len(self.numbers) + 1)
-
-
-def _with_pool_events(rows: Rows, initial: int, origin: I64) -> tuple[Rows, int, I64]:
-    """Begin and end events where allocations pass from one pool to another."""
-    if rows.pool is None or not rows.pool.any():
-        return rows, initial, origin
-    made = np.flatnonzero(rows.kind == Kind.ALLOCATE)
-    pool = rows.pool[made]
-    previous = np.concatenate(([0], pool[:-1]))
-    ends, begins = (previous != pool) & (previous > 0), (previous != pool) & (pool > 0)
-    at = np.concatenate((made[ends], made[begins]))
-    count = len(at)
-    events = Rows(
-        np.repeat(np.array([Kind.END_POOL, Kind.BEGIN_POOL], np.uint8), [ends.sum(), begins.sum()]),
-        (np.concatenate((previous[ends], pool[begins])) - 1).astype(np.uint64),
-        np.zeros(count, np.int64),
-        np.zeros(count, np.int64),
-        np.zeros(count, np.int64),
-        np.full(count, -1, np.int32),
-        None if rows.time_us is None else rows.time_us[at],
-    )
-    # At one place the end comes before the begin, and both before the allocation: the sort is stable.
-    place = np.concatenate((at, np.arange(len(rows))))
-    order = np.argsort(place, kind="stable")
-    joined = Rows.join(events, rows).take(order)
-    origin = np.concatenate((origin[at], origin))[order]
-    return joined, initial + int(np.count_nonzero(at < initial)), origin
 
 
 def _segment_events(
