@@ -85,7 +85,10 @@ Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
   const std::vector<Gap> all = gaps(lane, Mixing::any);
   if (auto window = best_window(all, size, supply_.page); window && window->unmapped == 0)
     return take_fenced(window->at, size, requested, lane, stream);
-  if (recurrence_.note(size))
+  const bool comes_again = recurrence_.size(size);
+  const bool same_point = recurrence_.point(size, active_);
+  // More than one sBlock of a size pays only for a program that repeats itself.
+  if (comes_again && (same_point || !stitched_.serves(size)))
     if (Address at = alias(size, requested, lane, stream); at != 0) return at;
   if (Address at = rehome(all, size, requested, lane, stream); at != 0) return at;
   if (all.empty()) return 0;

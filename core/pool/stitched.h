@@ -35,6 +35,7 @@ class Stitched {
 
   // An idle sBlock for exactly this request whose chunks are all free, or nullptr; merges their clocks into `clock`.
   SBlock* find(Bytes request, Clock& clock) const;
+  bool serves(Bytes request) const { return by_request_.contains(request); }
   // Maps the chunks, all of them free, in one run. nullptr: the driver refused, nothing changed.
   SBlock* make(Bytes request, std::vector<Chunk*> chunks);
 
