@@ -55,7 +55,7 @@ void show_slabs(const SmallPool& small, PoolId pool, std::vector<SegmentInfo>& s
   small.each_slab([&](const SmallPool::Slab& slab) {
     SegmentInfo segment{.address = slab.address,
                         .size = slab.blocks.size() * SmallPool::unit,
-                        .stream = slab.bins->stream,
+                        .stream = slab.shelf->stream,
                         .kind = PoolKind::small,
                         .pool = pool,
                         .expandable = false,

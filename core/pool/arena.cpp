@@ -14,7 +14,7 @@ constexpr std::size_t word_bits = 64;
 }  // namespace
 
 Arena::Arena(Address range, Bytes size, Bytes page)
-    : range_(range), size_(size), page_(page), index_(lane_count), top_(range) {
+    : range_(range), size_(size), page_(page), top_(range) {
   reach(range + page);
   first_extent_ = make(range, size, Extent::State::hole, 0);
   starts_[0] = first_extent_;
@@ -23,8 +23,20 @@ Arena::Arena(Address range, Bytes size, Bytes page)
 
 // ---- look-up
 
-Extent* Arena::first_fit(Lane owner, Bytes size) const {
-  const std::size_t page = index_[owner].find(static_cast<std::uint32_t>(size / unit));
+Arena::Index::Index() : bins(large / unit) {}
+
+Arena::Index& Arena::index(Lane owner) {
+  if (index_[owner] == nullptr) index_[owner] = std::make_unique<Index>();
+  return *index_[owner];
+}
+
+Extent* Arena::fit(Lane owner, Bytes size) const {
+  const Index* index = index_[owner].get();
+  if (index == nullptr) return nullptr;
+  if (size < large)
+    if (Extent* best = index->bins.best_fit(size / unit); best != nullptr) return best;
+  size = std::max(size, large);
+  const std::size_t page = index->lowest.find(static_cast<std::uint32_t>(size / unit));
   if (page == FirstFit::none) return nullptr;
   Extent* extent = starts_[page];
   while (extent->state != Extent::State::free || extent->owner != owner || extent->size < size) extent = extent->next;
@@ -231,29 +243,36 @@ void Arena::become(Extent* extent, Extent::State state) {
 }
 
 void Arena::list(Extent* extent) {
-  refresh(page_of(extent->address), extent->owner);
+  if (extent->size < large)
+    index(extent->owner).bins.insert(extent, extent->size / unit);
+  else
+    refresh(page_of(extent->address), extent->owner);
 }
 
 void Arena::unlist(Extent* extent) {
+  if (extent->size < large) {
+    index(extent->owner).bins.erase(extent, extent->size / unit);
+    return;
+  }
   const Extent::State state = extent->state;
   extent->state = Extent::State::live;
   refresh(page_of(extent->address), extent->owner);
   extent->state = state;
 }
 
-// In units: the largest free extent of the owner that begins in the page.
+// In units: the largest free extent of the owner that begins in the page, if it is a large one.
 std::uint32_t Arena::largest(std::size_t page, Lane owner) const {
   Bytes size = 0;
   if (page >= starts_.size()) return 0;
   for (Extent* extent = starts_[page]; extent != nullptr && page_of(extent->address) == page; extent = extent->next)
     if (extent->state == Extent::State::free && extent->owner == owner) size = std::max(size, extent->size);
-  return static_cast<std::uint32_t>(size / unit);
+  return size < large ? 0 : static_cast<std::uint32_t>(size / unit);
 }
 
 void Arena::refresh(std::size_t page, Lane owner) {
-  FirstFit& index = index_[owner];
-  if (page >= index.pages()) index.resize(starts_.size());
-  index.set(page, largest(page, owner));
+  FirstFit& lowest = index(owner).lowest;
+  if (page >= lowest.pages()) lowest.resize(starts_.size());
+  lowest.set(page, largest(page, owner));
 }
 
 void Arena::reach(Address end) {
@@ -280,15 +299,17 @@ void Arena::check() const {
       if ((chunk_at(page) != nullptr) != extent->mapped()) fail("mapped extents and chunks differ", page);
     if (extent->state == Extent::State::free) {
       free += extent->size;
-      Extent* fit = first_fit(extent->owner, extent->size);
-      if (fit == nullptr || fit->address > at) fail("a free extent is not in its index", at);
+      if (extent->size < large && !index_[extent->owner]->bins.contains(extent, extent->size / unit))
+        fail("a free extent is in no bin", at);
     }
     at = extent->end();
   }
   if (at != range_ + size_) fail("extents end early", at);
-  for (Lane owner = 0; owner < lane_count; ++owner)
-    for (std::size_t page = 0; page < index_[owner].pages(); ++page)
-      if (index_[owner].at(page) != largest(page, owner)) fail("an index is stale", range_ + page * page_);
+  for (Lane owner = 0; owner < lane_count; ++owner) {
+    const std::size_t pages = index_[owner] == nullptr ? 0 : index_[owner]->lowest.pages();
+    for (std::size_t page = 0; page < pages; ++page)
+      if (index_[owner]->lowest.at(page) != largest(page, owner)) fail("an index is stale", range_ + page * page_);
+  }
   if (free != free_bytes_) fail("free bytes are miscounted", range_);
 }
 

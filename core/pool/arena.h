@@ -1,15 +1,19 @@
 // One growing range of addresses in which blocks are split and coalesced. Free space belongs to lanes: a lane's requests
-// go to the lowest address of its own free space that fits (first fit packs long-lived blocks together at the bottom and
-// leaves the large runs at the top), and what another lane borrows returns to its owner, so that a program that repeats
-// itself finds the same layout again. The arena knows which chunk is at home where, but calls no driver and decides
+// are served from its own, and what another lane borrows returns to its owner, so that a program that repeats itself
+// finds the same layout again. Requests of 32 MiB and more take the lowest address that fits: first fit packs what lives
+// long at the bottom and leaves the large runs at the top. Smaller ones take the best fit, so that they fill the gaps.
+// The arena knows which chunk is at home where, but calls no driver and decides
 // nothing about growing, stitching or waiting: the allocator does.
 #pragma once
 
+#include <array>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "base/vocabulary.h"
 #include "memory/chunks.h"
+#include "pool/bins.h"
 #include "pool/extent.h"
 #include "pool/first_fit.h"
 
@@ -27,7 +31,7 @@ class Arena {
 
   // Look-up.
   Extent* first() const { return first_extent_; }
-  Extent* first_fit(Lane owner, Bytes size) const;  // free, or nullptr
+  Extent* fit(Lane owner, Bytes size) const;        // free space for a request, or nullptr
   Extent* starting_at(Address address) const;       // the extent that begins exactly there, or nullptr
   Extent* covering(Address address) const;
   Chunk* chunk_at(Address address) const {
@@ -63,6 +67,13 @@ class Arena {
   void become(Extent* extent, Extent::State state);
   void list(Extent* extent);     // enters a free extent into its owner's index
   void unlist(Extent* extent);
+  struct Index {             // the free extents of a lane
+    Index();
+    Bins<Extent> bins;       // those below `large`, by size
+    FirstFit lowest;         // the others, by page
+  };
+  static constexpr Bytes large = Bytes{32} << 20;
+  Index& index(Lane owner);
   void refresh(std::size_t page, Lane owner);
   std::uint32_t largest(std::size_t page, Lane owner) const;
   void reach(Address end);       // makes the page tables long enough
@@ -75,7 +86,7 @@ class Arena {
   std::vector<Extent*> starts_;          // per page: the first extent that begins in it
   std::vector<std::uint64_t> occupied_;  // a bit per page: does any extent begin in it?
   std::vector<Chunk*> chunks_;           // per page: the chunk at home there
-  std::vector<FirstFit> index_;          // per lane
+  std::array<std::unique_ptr<Index>, lane_count> index_;
   std::deque<Extent> store_;
   std::vector<Extent*> spare_;
   Bytes free_bytes_ = 0;

@@ -22,6 +22,8 @@ struct Extent {
   Bytes size = 0;
   Extent* previous = nullptr;
   Extent* next = nullptr;
+  Extent* bin_previous = nullptr;  // free: among the free extents of its size
+  Extent* bin_next = nullptr;
   State state = State::hole;
   bool joined = false;  // live: the block goes on in the next extent
   Lane owner = 0;       // whose free space this is, also while another lane borrows it

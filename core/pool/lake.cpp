@@ -58,7 +58,7 @@ void Lake::free(Block block, const Clock& clock) {
 
 Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
   const Lane lane = supply_.fences.lane(stream);
-  Extent* own = arena_.first_fit(lane, size);
+  Extent* own = arena_.fit(lane, size);
   const bool known = recurrence_.note(size, active_);
   if (kind_ == Kind::private_pool) {
     if (own != nullptr && supply_.fences.settled(own->clock, lane))
@@ -118,7 +118,7 @@ Extent* Lake::borrow(Bytes size, Lane lane, bool settled) const {
   Extent* best = nullptr;
   for (Lane other = 0; other < lane_count; ++other) {
     if (other == lane) continue;
-    Extent* extent = arena_.first_fit(other, size);
+    Extent* extent = arena_.fit(other, size);
     if (extent == nullptr || (settled && !supply_.fences.settled(extent->clock, lane))) continue;
     if (best == nullptr || extent->size < best->size) best = extent;
   }

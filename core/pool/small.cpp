@@ -1,6 +1,5 @@
 #include "pool/small.h"
 
-#include <bit>
 #include <string>
 
 #include "base/error.h"
@@ -9,49 +8,38 @@ namespace gmlake {
 
 SmallPool::~SmallPool() = default;
 
-SmallPool::Bins& SmallPool::bins(Stream stream) {
+SmallPool::Shelf& SmallPool::shelf(Stream stream) {
   if (last_ != nullptr && last_->stream == stream) return *last_;
   auto& entry = by_stream_[stream];
-  if (entry == nullptr) {
-    entry = std::make_unique<Bins>();
-    entry->stream = stream;
-    entry->lane = supply_.fences.lane(stream);
-  }
+  if (entry == nullptr)
+    entry.reset(new Shelf{stream, supply_.fences.lane(stream), Bins<Block>(supply_.page / unit + 1)});
   last_ = entry.get();
   return *last_;
 }
 
 Address SmallPool::allocate(Bytes size, Bytes requested, Stream stream) {
-  Bins& bins = this->bins(stream);
+  Shelf& shelf = this->shelf(stream);
   const auto units = static_cast<std::uint16_t>(size / unit);
-  for (int attempt = 0;; ++attempt) {
-    std::size_t word = units / 64;
-    std::uint64_t sizes = bins.filled[word] & (~std::uint64_t{0} << units % 64);
-    if (sizes == 0) {
-      const std::uint64_t later = word < 63 ? bins.filled_words & (~std::uint64_t{0} << (word + 1)) : 0;
-      word = later != 0 ? static_cast<std::size_t>(std::countr_zero(later)) : Bins::words - 1;
-      sizes = bins.filled[word];
-    }
-    if (sizes != 0) {
-      Block* block = bins.head[word * 64 + static_cast<std::size_t>(std::countr_zero(sizes))];
-      unlist(block);
-      if (block->size > units) {
-        Block& rest = block->slab->blocks[block->place + units];
-        rest.size = block->size - units;
-        rest.before = units;
-        block->size = units;
-        if (const std::size_t end = rest.place + rest.size; end < block->slab->blocks.size())
-          block->slab->blocks[end].before = rest.size;
-        list(&rest);
-      }
-      block->live = true;
-      block->uses = 0;
-      block->requested = static_cast<std::uint32_t>(requested);
-      ++block->slab->live;
-      return block->address();
-    }
-    if (attempt == 1 || !add_slab(bins)) return 0;
+  Block* block = shelf.free.best_fit(units);
+  if (block == nullptr) {
+    if (!add_slab(shelf)) return 0;
+    block = shelf.free.best_fit(units);
   }
+  unlist(block);
+  if (block->size > units) {
+    Block& rest = block->slab->blocks[block->place + units];
+    rest.size = block->size - units;
+    rest.before = units;
+    block->size = units;
+    if (const std::size_t end = rest.place + rest.size; end < block->slab->blocks.size())
+      block->slab->blocks[end].before = rest.size;
+    list(&rest);
+  }
+  block->live = true;
+  block->uses = 0;
+  block->requested = static_cast<std::uint32_t>(requested);
+  ++block->slab->live;
+  return block->address();
 }
 
 SmallPool::Block* SmallPool::find(Address address) const {
@@ -92,7 +80,7 @@ void SmallPool::give_back(Slab& slab) {
   for (std::size_t place = 0; place < slab.blocks.size(); place += slab.blocks[place].size)
     unlist(&slab.blocks[place]);
   Clock clock;
-  supply_.fences.stamp(clock, slab.bins->lane);
+  supply_.fences.stamp(clock, slab.shelf->lane);
   slabs_.give_back(slab.address, clock);
   --slab_count_;
   slab_at_[(slab.address - slabs_.range()) / supply_.page].reset();
@@ -109,12 +97,12 @@ void SmallPool::trim() {
     if (slab != nullptr && slab->live == 0) give_back(*slab);
 }
 
-bool SmallPool::add_slab(Bins& bins) {
-  const Address address = slabs_.take(bins.stream);
+bool SmallPool::add_slab(Shelf& shelf) {
+  const Address address = slabs_.take(shelf.stream);
   if (address == 0) return false;
   auto slab = std::make_unique<Slab>();
   slab->address = address;
-  slab->bins = &bins;
+  slab->shelf = &shelf;
   slab->blocks.resize(supply_.page / unit);
   for (std::size_t place = 0; place < slab->blocks.size(); ++place) {
     slab->blocks[place].slab = slab.get();
@@ -131,29 +119,11 @@ bool SmallPool::add_slab(Bins& bins) {
 }
 
 void SmallPool::list(Block* block) {
-  Bins& bins = *block->slab->bins;
-  Block*& head = bins.head[block->size];
-  block->previous = nullptr;
-  block->next = head;
-  if (head != nullptr) head->previous = block;
-  head = block;
-  const std::size_t word = block->size / 64;
-  bins.filled[word] |= std::uint64_t{1} << block->size % 64;
-  if (word < 64) bins.filled_words |= std::uint64_t{1} << word;
+  block->slab->shelf->free.insert(block, block->size);
 }
 
 void SmallPool::unlist(Block* block) {
-  Bins& bins = *block->slab->bins;
-  if (block->next != nullptr) block->next->previous = block->previous;
-  if (block->previous != nullptr) {
-    block->previous->next = block->next;
-    return;
-  }
-  bins.head[block->size] = block->next;
-  if (block->next != nullptr) return;
-  const std::size_t word = block->size / 64;
-  bins.filled[word] &= ~(std::uint64_t{1} << block->size % 64);
-  if (word < 64 && bins.filled[word] == 0) bins.filled_words &= ~(std::uint64_t{1} << word);
+  block->slab->shelf->free.erase(block, block->size);
 }
 
 void SmallPool::check() const {
@@ -169,9 +139,7 @@ void SmallPool::check() const {
       const Block& block = slab.blocks[place];
       if (block.size == 0 || block.before != before) fail("blocks do not tile it");
       if (was_free && !block.live) fail("free neighbours were not joined");
-      const Block* head = slab.bins->head[block.size];
-      if (!block.live && (head == nullptr || (slab.bins->filled[block.size / 64] >> block.size % 64 & 1) == 0))
-        fail("a free block is in no bin");
+      if (!block.live && !slab.shelf->free.contains(&block, block.size)) fail("a free block is in no bin");
       live += block.live;
       was_free = !block.live;
       before = block.size;

@@ -1,0 +1,100 @@
+// Free things by size: a list per size and a bitmap of the sizes that have one, so that the smallest size that fits is
+// found in three steps however many there are. A node brings its own links (bin_previous, bin_next). Best fit; the one
+// that came last of equals, because its memory is warm.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace gmlake {
+
+// A set of small numbers that finds the next member from a given number on.
+class SizeSet {
+ public:
+  static constexpr std::size_t none = SIZE_MAX;
+
+  explicit SizeSet(std::size_t count) : low_((count + 63) / 64), middle_((low_.size() + 63) / 64) {}
+
+  void insert(std::size_t number) {
+    low_[number / 64] |= bit(number);
+    middle_[number / 4096] |= bit(number / 64);
+    high_ |= bit(number / 4096);
+  }
+
+  void erase(std::size_t number) {
+    if ((low_[number / 64] &= ~bit(number)) != 0) return;
+    if ((middle_[number / 4096] &= ~bit(number / 64)) != 0) return;
+    high_ &= ~bit(number / 4096);
+  }
+
+  std::size_t next(std::size_t number) const {
+    if (std::uint64_t members = low_[number / 64] & from(number)) return number / 64 * 64 + first(members);
+    number = number / 64 + 1;  // a word of low_
+    if (number < low_.size())
+      if (std::uint64_t words = middle_[number / 64] & from(number)) return lowest(number / 64 * 64 + first(words));
+    number = number / 64 + 1;  // a word of middle_
+    if (number >= middle_.size()) return none;
+    const std::uint64_t words = high_ & from(number);
+    if (words == 0) return none;
+    const std::size_t word = first(words);
+    return lowest(word * 64 + first(middle_[word]));
+  }
+
+ private:
+  static std::uint64_t bit(std::size_t number) { return std::uint64_t{1} << number % 64; }
+  static std::uint64_t from(std::size_t number) { return ~std::uint64_t{0} << number % 64; }
+  static std::size_t first(std::uint64_t members) { return static_cast<std::size_t>(std::countr_zero(members)); }
+  std::size_t lowest(std::size_t word) const { return word * 64 + first(low_[word]); }
+
+  std::vector<std::uint64_t> low_;     // a bit per number
+  std::vector<std::uint64_t> middle_;  // a bit per word of low_
+  std::uint64_t high_ = 0;             // a bit per word of middle_: room for 262 144 numbers
+};
+
+template <typename Node>
+class Bins {
+ public:
+  explicit Bins(std::size_t sizes) : heads_(sizes), filled_(sizes) {}
+
+  std::size_t sizes() const { return heads_.size(); }
+
+  void insert(Node* node, std::size_t size) {
+    Node*& head = heads_[size];
+    node->bin_previous = nullptr;
+    node->bin_next = head;
+    if (head != nullptr)
+      head->bin_previous = node;
+    else
+      filled_.insert(size);
+    head = node;
+  }
+
+  void erase(Node* node, std::size_t size) {
+    if (node->bin_next != nullptr) node->bin_next->bin_previous = node->bin_previous;
+    if (node->bin_previous != nullptr)
+      node->bin_previous->bin_next = node->bin_next;
+    else if ((heads_[size] = node->bin_next) == nullptr)
+      filled_.erase(size);
+  }
+
+  // The smallest of at least this size, or nullptr.
+  Node* best_fit(std::size_t size) const {
+    const std::size_t found = filled_.next(size);
+    return found == SizeSet::none ? nullptr : heads_[found];
+  }
+
+  bool contains(const Node* node, std::size_t size) const {
+    const Node* listed = heads_[size];
+    while (listed != nullptr && listed != node) listed = listed->bin_next;
+    return listed != nullptr && filled_.next(size) == size;
+  }
+
+ private:
+  std::vector<Node*> heads_;  // by size
+  SizeSet filled_;
+};
+
+}  // namespace gmlake
