@@ -88,9 +88,11 @@ Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
   if (known)
     if (Address at = alias(size, requested, lane, stream); at != 0) return at;
   if (Address at = rehome(all, size, requested, lane, stream); at != 0) return at;
-  if (all.empty()) return 0;
-  // The best window may be bounded in a way that the chunks at hand do not fit. The arena's end never is.
-  return rehome(std::span(&all.back(), 1), size, requested, lane, stream);
+  // The best window may be bounded in a way that the chunks at hand do not fit. The arena's end never is. It is looked
+  // up again, because chunks may have moved before the driver refused.
+  const std::vector<Gap> again = gaps(lane, Mixing::any);
+  if (again.empty()) return 0;
+  return rehome(std::span(&again.back(), 1), size, requested, lane, stream);
 }
 
 bool Lake::settle(bool wait) {
