@@ -73,7 +73,8 @@ void GMLakeAllocator::out_of_memory(Bytes size) {
                      " asked, " + format_bytes(supply_.active) + " active, " + format_bytes(reserved) + " reserved, " +
                      format_bytes(free) + " of " + format_bytes(total) + " free on the device";
   if (supply_.limit < total) text += ", limited to " + format_bytes(supply_.limit);
-  const Bytes missing = supply_.active + round_up(size, Arena::unit) - std::min(supply_.active + size, reserved + free);
+  const Bytes wanted = supply_.active + round_up(size, Arena::unit);
+  const Bytes missing = wanted - std::min(wanted, reserved + supply_.room());
   text += missing > 0 ? "; the request exceeds what is there by " + format_bytes(missing)
                       : "; what is free lies in chunks that are partly in use, a smaller chunk_limit may help";
   throw OutOfMemory(text);
