@@ -55,6 +55,7 @@ GMLakeAllocator::GMLakeAllocator(Driver& driver, const Policy& policy) : supply_
 
 GMLakeAllocator::~GMLakeAllocator() {
   (void)settle_limbo(true);
+  (void)supply_.fences.drain();
 }
 
 // ---- the five calls of a client

@@ -58,6 +58,8 @@ class GMLakeAllocator final : public Allocator {
     Slabs slabs;
     SmallPool small;
     bool empty() const { return lake.empty() && small.empty(); }
+    bool vacant() const { return lake.vacant() && slabs.bytes() == 0; }  // holds no memory
+    void trim(Bytes enough);
   };
   struct Block {
     Pool* pool = nullptr;

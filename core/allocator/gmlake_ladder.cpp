@@ -24,6 +24,13 @@ GMLakeAllocator::Pool::Pool(Supply& supply, PoolId the_id, Address range, Bytes 
       slabs(supply, lake, !the_id, range + lake_size, slabs_size),
       small(supply, slabs) {}
 
+// Gives free memory back, of large blocks no more than enough. Slabs are unmapped only if the lake could wait for the
+// work that may still use them.
+void GMLakeAllocator::Pool::trim(Bytes enough) {
+  small.trim();
+  if (lake.trim(enough)) slabs.trim();
+}
+
 std::unique_ptr<GMLakeAllocator::Pool> GMLakeAllocator::make_pool(PoolId id) {
   const Bytes lake = id ? private_lake : shared_lake;
   const Bytes slabs = id ? private_slabs : shared_slabs;
@@ -50,9 +57,7 @@ Address GMLakeAllocator::climb(Pool& pool, Bytes rounded, Bytes size, Stream str
 
   // Free chunks of the shared lake are no use to a slab or a private pool, nor spare slabs to a large block: give
   // enough of them back to create others.
-  ordinary_->small.trim();
-  ordinary_->lake.trim(rounded);
-  ordinary_->slabs.trim();
+  ordinary_->trim(rounded);
   if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
   out_of_memory(size);
 }
@@ -68,7 +73,8 @@ void GMLakeAllocator::out_of_memory(Bytes size) {
                      " asked, " + format_bytes(supply_.active) + " active, " + format_bytes(reserved) + " reserved, " +
                      format_bytes(free) + " of " + format_bytes(total) + " free on the device";
   if (supply_.limit < total) text += ", limited to " + format_bytes(supply_.limit);
-  const Bytes missing = supply_.active + round_up(size, Arena::unit) - std::min(supply_.active + size, reserved + free);
+  const Bytes wanted = supply_.active + round_up(size, Arena::unit);
+  const Bytes missing = wanted - std::min(wanted, reserved + supply_.room());
   text += missing > 0 ? "; the request exceeds what is there by " + format_bytes(missing)
                       : "; what is free lies in chunks that are partly in use, a smaller chunk_limit may help";
   throw OutOfMemory(text);
@@ -109,13 +115,15 @@ void GMLakeAllocator::release_pool(PoolId id) {
   --found->second->uses;
 }
 
-// A pool that no graph uses any more goes as soon as its last block is released.
+// A pool that no graph uses any more and whose blocks are all released gives its memory back, and goes once the driver
+// has taken all of it.
 void GMLakeAllocator::release_unused_pools() {
   for (auto entry = private_.begin(); entry != private_.end();) {
     Pool& pool = *entry->second;
     const bool unused = pool.uses == 0 && pool.empty() &&
                         std::ranges::none_of(scopes_, [&](const Scope& scope) { return scope.id == pool.id; });
-    entry = unused ? private_.erase(entry) : std::next(entry);
+    if (unused) pool.trim(std::numeric_limits<Bytes>::max());
+    entry = unused && pool.vacant() ? private_.erase(entry) : std::next(entry);
   }
 }
 
@@ -123,9 +131,7 @@ void GMLakeAllocator::give_back_everything() {
   (void)settle_limbo(true);
   supply_.chunks.retry();
   release_unused_pools();
-  ordinary_->small.trim();
-  ordinary_->lake.trim(std::numeric_limits<Bytes>::max());
-  ordinary_->slabs.trim();
+  ordinary_->trim(std::numeric_limits<Bytes>::max());
   supply_.chunks.retry();
   supply_.ranges.retry();
 }

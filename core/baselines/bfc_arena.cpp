@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/units.h"
 #include "baselines/failures.h"
 
 namespace gmlake {
 namespace {
 
 constexpr std::string_view name = "bfc";
+constexpr Bytes largest_region = 128 * TiB;  // regions come and go for ever: what they double to must not overflow
 
 Bytes region_size(const BfcPart* first) {
   Bytes size = 0;
@@ -112,7 +114,7 @@ Bytes BfcArena::extend(Bytes size, Bytes available) {
     status = driver_.allocate(bytes, address);
   }
   expect_success(status, "allocate");
-  if (!increased) next_region_ *= 2;
+  if (!increased && next_region_ < largest_region) next_region_ *= 2;
   auto* part = new BfcPart{.address = address, .size = bytes, .arena = this, .used_on = {}};
   regions_.emplace(address, part);
   insert(part);

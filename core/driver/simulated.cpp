@@ -88,6 +88,11 @@ void SimulatedDriver::clear_faults() {
   state_->faults.clear();
 }
 
+std::uint64_t SimulatedDriver::failures() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->faults.failures();
+}
+
 void SimulatedDriver::hold(Stream stream) {
   std::lock_guard lock(state_->mutex);
   state_->timeline.hold(stream);

@@ -33,6 +33,7 @@ class SimulatedDriver final : public Driver {
   // Fault injection: the nth call of this kind from now (1 = the next) returns status, and so do the `times - 1` after.
   void fail(Call call, std::uint64_t nth, Status status = Status::out_of_memory, std::uint64_t times = 1);
   void clear_faults();
+  std::uint64_t failures() const;  // calls that injected faults have made fail so far
 
   // Emulated time: by default work on a stream finishes at once. After hold(stream) it does not until finish(stream)
   // lets everything issued so far finish and ends the hold. What waits for held work is held with it. synchronize

@@ -37,7 +37,7 @@ class Chunks {
   // Maps the chunks one after the other from `at` on, and grants access to the whole run, or changes nothing.
   bool map_run(Address at, std::span<Chunk* const> run);
   bool unmap(Address at, Bytes size);  // false: the driver refused
-  void undo(Address at, Bytes size);   // unmaps what was never used
+  void undo(Address at, Bytes size);   // unmaps what nobody uses, now or on retry
   void change_kind(Chunk* chunk, PoolKind kind);
 
   // What the driver refused to destroy or undo is remembered; this tries again.

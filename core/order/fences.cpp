@@ -5,7 +5,12 @@
 namespace gmlake {
 
 Fences::~Fences() {
-  for (Event event : spare_) (void)driver_.destroy_event(event);
+  auto gone = [this](Event event) {
+    const Status status = driver_.destroy_event(event);
+    return status == Status::success || status == Status::deinitialized;
+  };
+  std::erase_if(events_, gone);
+  std::erase_if(events_, gone);  // what the driver refused it may take now
 }
 
 Lane Fences::look_up(Stream stream) {
@@ -80,6 +85,16 @@ bool Fences::synchronize(Ticket& ticket) {
   return true;
 }
 
+bool Fences::drain() {
+  Clock clock;
+  everything(clock);
+  Ticket ticket;
+  if (!mark(clock, ticket)) return false;
+  if (synchronize(ticket)) return true;
+  for (Event event : ticket.events) give_event(event);
+  return false;
+}
+
 void Fences::finish(Ticket& ticket) {
   for (Lane lane = 0; lane < lane_count; ++lane) {
     finished_[lane] = std::max(finished_[lane], ticket.epochs[lane]);
@@ -118,7 +133,11 @@ bool Fences::record(Lane lane, std::vector<Event>& events) {
 }
 
 bool Fences::take_event(Event& event) {
-  if (spare_.empty()) return driver_.create_event(event) == Status::success;
+  if (spare_.empty()) {
+    if (driver_.create_event(event) != Status::success) return false;
+    events_.push_back(event);
+    return true;
+  }
   event = spare_.back();
   spare_.pop_back();
   return true;

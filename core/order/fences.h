@@ -16,7 +16,7 @@ namespace gmlake {
 class Fences {
  public:
   explicit Fences(Driver& driver) : driver_(driver) {}
-  ~Fences();  // outstanding tickets must be gone
+  ~Fences();
   Fences(const Fences&) = delete;
   Fences& operator=(const Fences&) = delete;
 
@@ -46,6 +46,8 @@ class Fences {
   [[nodiscard]] bool mark(const Clock& clock, Ticket& ticket);
   [[nodiscard]] bool passed(Ticket& ticket);       // asks without blocking
   [[nodiscard]] bool synchronize(Ticket& ticket);  // blocks
+  // Blocks until every use so far has finished. False: the driver refused, work may be under way.
+  [[nodiscard]] bool drain();
 
   bool capturing();  // is any known stream being captured?
   Stream stream(Lane lane) const { return streams_[lane].empty() ? 0 : streams_[lane].front(); }
@@ -66,7 +68,8 @@ class Fences {
   // except for the crowd, whose streams know nothing of each other.
   std::array<std::array<std::uint32_t, lane_count>, lane_count> done_ = in_order_with_itself();
   std::array<std::uint32_t, lane_count> finished_{};  // the last epoch that the device is known to have completed
-  std::vector<Event> spare_;
+  std::vector<Event> events_;  // all there are
+  std::vector<Event> spare_;   // in no ticket
   Stream last_stream_ = 0;
   Lane last_lane_ = 0;
   bool known_ = false;

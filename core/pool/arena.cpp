@@ -10,6 +10,7 @@ namespace gmlake {
 namespace {
 
 constexpr std::size_t word_bits = 64;
+constexpr Bytes largest_indexed = Arena::unit * UINT32_MAX;  // just below 2 TiB; whatever is larger is not looked up
 
 }  // namespace
 
@@ -36,6 +37,7 @@ Extent* Arena::fit(Lane owner, Bytes size) const {
   if (size < large)
     if (Extent* best = index->bins.best_fit(size / unit); best != nullptr) return best;
   size = std::max(size, large);
+  if (size > largest_indexed) return nullptr;
   const std::size_t page = index->lowest.find(static_cast<std::uint32_t>(size / unit));
   if (page == FirstFit::none) return nullptr;
   Extent* extent = starts_[page];
@@ -266,7 +268,7 @@ std::uint32_t Arena::largest(std::size_t page, Lane owner) const {
   if (page >= starts_.size()) return 0;
   for (Extent* extent = starts_[page]; extent != nullptr && page_of(extent->address) == page; extent = extent->next)
     if (extent->state == Extent::State::free && extent->owner == owner) size = std::max(size, extent->size);
-  return size < large ? 0 : static_cast<std::uint32_t>(size / unit);
+  return size < large ? 0 : static_cast<std::uint32_t>(std::min(size, largest_indexed) / unit);
 }
 
 void Arena::refresh(std::size_t page, Lane owner) {

@@ -13,15 +13,14 @@ Lake::Lake(Supply& supply, Kind kind, Address range, Bytes size)
       stitched_(supply, arena_),
       retirement_(supply.chunks, supply.fences, [this](Address at, Bytes bytes) { arena_.bury(at, bytes); }) {}
 
-// By now nobody uses the memory: the process is ending or the pool was given up.
 Lake::~Lake() {
-  stitched_.deactivate_all();
-  for (Extent* extent = arena_.first(); extent != nullptr;) {
-    const bool used = extent->state == Extent::State::live || extent->state == Extent::State::limbo;
-    if (used) arena_.give_back(extent, {});
-    extent = used ? arena_.first() : extent->next;
+  for (Address at = arena_.range(); at < arena_.top();) {
+    Chunk* chunk = arena_.chunk_at(at);
+    at += chunk == nullptr ? supply_.page : chunk->size;
+    if (chunk == nullptr) continue;
+    supply_.chunks.undo(chunk->home, chunk->size);
+    supply_.chunks.destroy(chunk);
   }
-  trim(std::numeric_limits<Bytes>::max());
 }
 
 Address Lake::allocate(Bytes size, Bytes requested, Stream stream) {
@@ -91,9 +90,11 @@ Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
   if (comes_again && (same_point || !stitched_.serves(size)))
     if (Address at = alias(size, requested, lane, stream); at != 0) return at;
   if (Address at = rehome(all, size, requested, lane, stream); at != 0) return at;
-  if (all.empty()) return 0;
-  // The best window may be bounded in a way that the chunks at hand do not fit. The arena's end never is.
-  return rehome(std::span(&all.back(), 1), size, requested, lane, stream);
+  // The best window may be bounded in a way that the chunks at hand do not fit. The arena's end never is. It is looked
+  // up again, because chunks may have moved before the driver refused.
+  const std::vector<Gap> again = gaps(lane, Mixing::any);
+  if (again.empty()) return 0;
+  return rehome(std::span(&again.back(), 1), size, requested, lane, stream);
 }
 
 bool Lake::settle(bool wait) {

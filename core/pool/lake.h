@@ -29,7 +29,7 @@ class Lake {
   enum class Kind : std::uint8_t { shared, private_pool };
 
   Lake(Supply& supply, Kind kind, Address range, Bytes size);
-  ~Lake();
+  ~Lake();  // gives everything back, whoever has it: the device must be idle
 
   Address allocate(Bytes size, Bytes requested, Stream stream);  // 0: no room
 
@@ -43,14 +43,16 @@ class Lake {
   Bytes size(Block block) const;
   void free(Block block, const Clock& clock);
   bool empty() const { return active_ == 0; }
+  bool vacant() const { return empty() && arena_.free_bytes() == 0 && retirement_.empty(); }  // holds no memory
 
   const Arena& arena() const { return arena_; }
   const Stitched& stitched() const { return stitched_; }
 
   // Old addresses whose work has finished are unmapped. With `wait`, waits for the work. False: something is left.
   bool settle(bool wait);
-  // Gives free chunks back to the driver until at least `enough` bytes are. Waits for work that may still use them.
-  Bytes trim(Bytes enough);
+  // Gives free chunks back to the driver until at least `enough` bytes are. Waits for all work first, because it may
+  // still use them. False: that could not be done, and nothing was given back.
+  bool trim(Bytes enough);
   // A free chunk of one page moves out, for a slab. The stream waits for its last uses. nullptr: there is none.
   Chunk* lend_page(Address to, Stream stream);
 

@@ -128,16 +128,9 @@ bool Lake::carry_out(std::span<const Placement> plan, std::span<const Donor> don
   return true;
 }
 
-Bytes Lake::trim(Bytes enough) {
+bool Lake::trim(Bytes enough) {
   stitched_.drop_idle();
-  Clock clock;
-  supply_.fences.everything(clock);
-  Fences::Ticket ticket;
-  if (!supply_.fences.mark(clock, ticket)) return 0;
-  if (!supply_.fences.synchronize(ticket)) {
-    retirement_.add(std::move(ticket), {});
-    return 0;
-  }
+  if (!supply_.fences.drain()) return false;
   (void)settle(true);
   Bytes given = 0;
   for (const Donor& donor : donors(0, 0)) {
@@ -152,7 +145,7 @@ Bytes Lake::trim(Bytes enough) {
     supply_.chunks.destroy(chunk);
     given += size;
   }
-  return given;
+  return true;
 }
 
 Chunk* Lake::lend_page(Address to, Stream stream) {

@@ -17,6 +17,17 @@ class Retirement {
 
   Retirement(Chunks& chunks, Fences& fences, Done done) : chunks_(chunks), fences_(fences), done_(std::move(done)) {}
 
+  // The device must be idle.
+  ~Retirement() {
+    for (const Entry& entry : queue_)
+      for (const Span& span : entry.spans) {
+        chunks_.undo(span.at, span.size);
+        done_(span.at, span.size);
+      }
+  }
+  Retirement(const Retirement&) = delete;
+  Retirement& operator=(const Retirement&) = delete;
+
   struct Span {
     Address at;
     Bytes size;

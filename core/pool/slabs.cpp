@@ -7,8 +7,11 @@
 namespace gmlake {
 
 Slabs::~Slabs() {
-  for (Page& page : pages_)
-    if (page.chunk != nullptr) (void)discard(page);
+  for (Page& page : pages_) {
+    if (page.chunk == nullptr) continue;
+    supply_.chunks.undo(page.at, supply_.page);
+    supply_.chunks.destroy(page.chunk);
+  }
 }
 
 Address Slabs::take(Stream stream) {

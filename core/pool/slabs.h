@@ -13,7 +13,7 @@ class Slabs {
  public:
   Slabs(Supply& supply, Lake& lake, bool shared, Address range, Bytes size)
       : supply_(supply), lake_(lake), shared_(shared), range_(range), size_(size) {}
-  ~Slabs();  // every page is given back, used or not
+  ~Slabs();  // every page is given back, used or not: the device must be idle
 
   Address range() const { return range_; }
   Bytes size() const { return size_; }

@@ -13,8 +13,10 @@ Stitched::Stitched(Supply& supply, Arena& arena)
       retirement_(supply.chunks, supply.fences, [this](Address at, Bytes size) { supply_.ranges.free(at, size); }) {}
 
 Stitched::~Stitched() {
-  drop_idle();
-  (void)retirement_.settle(true);
+  for (auto& [address, block] : by_address_) {
+    supply_.chunks.undo(address, block->size);
+    supply_.ranges.free(address, block->size);
+  }
 }
 
 SBlock* Stitched::find(Bytes request, Clock& clock) const {
@@ -86,11 +88,6 @@ void Stitched::drop_idle() {
     if (!block->active) idle.push_back(block.get());
   for (SBlock* block : idle)
     if (!drop(block)) return;
-}
-
-void Stitched::deactivate_all() {
-  for (auto& [address, block] : by_address_)
-    if (block->active) deactivate(block.get(), {});
 }
 
 // The last use of the addresses may still be running, so the mappings retire; the chunks are untouched. When the driver

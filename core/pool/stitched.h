@@ -31,7 +31,7 @@ struct SBlock {
 class Stitched {
  public:
   Stitched(Supply& supply, Arena& arena);
-  ~Stitched();
+  ~Stitched();  // the device must be idle
 
   // An idle sBlock for exactly this request whose chunks are all free, or nullptr; merges their clocks into `clock`.
   SBlock* find(Bytes request, Clock& clock) const;
@@ -47,7 +47,6 @@ class Stitched {
 
   void keep_budget(const SBlock* except);  // StitchFree
   void drop_idle();
-  void deactivate_all();
   bool settle(bool wait) { return retirement_.settle(wait); }
 
   void check() const;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
+
+#include "base/error.h"
 
 namespace gmlake {
 
@@ -12,6 +15,9 @@ std::string_view to_string(JournalEntry::Action action) {
 }
 
 void Journal::start(std::size_t entries) {
+  if (entries > longest)
+    throw InvalidArgument("a journal of " + std::to_string(entries) + " entries is too long; expected at most " +
+                          std::to_string(longest));
   ring_.assign(entries, {});
   ring_.shrink_to_fit();
   total_ = 0;

@@ -22,6 +22,8 @@ std::string_view to_string(JournalEntry::Action action);
 
 class Journal {
  public:
+  static constexpr std::size_t longest = std::size_t{1} << 24;
+
   void start(std::size_t entries);  // forgets what was there; 0 turns it off
   bool on() const { return !ring_.empty(); }
 

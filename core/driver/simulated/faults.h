@@ -24,9 +24,14 @@ class Faults {
     Kind& kind = kinds_[static_cast<std::size_t>(call)];
     ++kind.calls;
     for (const Fault& fault : kind.faults)
-      if (fault.first <= kind.calls && kind.calls <= fault.last) return fault.status;
+      if (fault.first <= kind.calls && kind.calls <= fault.last) {
+        ++failures_;
+        return fault.status;
+      }
     return Status::success;
   }
+
+  std::uint64_t failures() const { return failures_; }
 
  private:
   struct Fault {
@@ -38,6 +43,7 @@ class Faults {
     std::vector<Fault> faults;
   };
   std::array<Kind, call_kinds> kinds_{};
+  std::uint64_t failures_ = 0;
 };
 
 }  // namespace gmlake

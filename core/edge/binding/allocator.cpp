@@ -87,6 +87,15 @@ void bind_segments(nb::module_& m) {
       .def_ro("blocks", &SegmentInfo::blocks);
 }
 
+void bind_journal(nb::module_& m) {
+  nb::class_<JournalEntry>(m, "JournalEntry", "One event of the journal.")
+      .def_prop_ro("action", [](const JournalEntry& entry) { return to_string(entry.action); })
+      .def_ro("address", &JournalEntry::address)
+      .def_ro("size", &JournalEntry::size)
+      .def_ro("stream", &JournalEntry::stream)
+      .def_ro("time_us", &JournalEntry::time_us, "Microseconds since the epoch.");
+}
+
 void bind_interface(nb::module_& m) {
   nb::class_<Allocator>(m, "Allocator", "Serves one device; may be used from any thread.")
       .def(
@@ -144,6 +153,15 @@ void bind_interface(nb::module_& m) {
       .def("reset_peaks", &Allocator::reset_peaks, Unlocked())
       .def("reset_accumulated", &Allocator::reset_accumulated, Unlocked())
       .def("segments", &Allocator::segments, Unlocked())
+      .def(
+          "start_journal",
+          [](Allocator& a, Number entries) {
+            const std::uint64_t kept = number(entries, "number of entries");
+            nb::gil_scoped_release release;
+            a.start_journal(kept);
+          },
+          "entries"_a, "Keep the latest events from now on; 0 turns the journal off.")
+      .def("journal", &Allocator::journal, Unlocked(), "The latest events, oldest first.")
       .def("check", &Allocator::check, Unlocked(), "Raise BrokenInvariant if the books do not balance.");
 }
 
@@ -180,6 +198,7 @@ void bind_process(nb::module_& m) {
 
 void bind_allocator(nb::module_& m) {
   bind_segments(m);
+  bind_journal(m);
   bind_interface(m);
   bind_catalogue(m);
   bind_process(m);
