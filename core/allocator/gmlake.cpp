@@ -16,7 +16,7 @@ constexpr Bytes absurd = 128 * TiB;  // more than any device can address
 constexpr std::array<OptionRow, 4> rows{{
     {"target", OptionRow::Kind::real, "0.982",
      "grow freely while peak active / reserved stays above this; below it, stitch"},
-    {"chunk_limit", OptionRow::Kind::bytes, "16MiB", "the largest chunk: a multiple of 2 MiB, a power of two"},
+    {"chunk_limit", OptionRow::Kind::bytes, "20MiB", "the largest chunk; small devices use smaller ones"},
     {"small_limit", OptionRow::Kind::bytes, "1MiB", "requests up to this size share slabs of 2 MiB"},
     {"address_budget", OptionRow::Kind::real, "3",
      "sBlocks may map this many times the reserved bytes before the least recently used go"},
@@ -35,8 +35,8 @@ std::unique_ptr<Allocator> GMLakeAllocator::make(Driver& driver, const Options& 
                       .address_budget = options.real("address_budget")};
   if (policy.target <= 0 || policy.target > 1)
     throw InvalidArgument("option target must be above 0 and at most 1, not " + options.text("target"));
-  if (policy.chunk_limit < 2 * MiB || (policy.chunk_limit & (policy.chunk_limit - 1)) != 0)
-    throw InvalidArgument("option chunk_limit must be a power of two of at least 2MiB, not " +
+  if (policy.chunk_limit < 2 * MiB || policy.chunk_limit % (2 * MiB) != 0)
+    throw InvalidArgument("option chunk_limit must be a multiple of 2MiB, not " +
                           options.text("chunk_limit"));
   if (policy.small_limit > 1 * MiB || policy.small_limit < unit)
     throw InvalidArgument("option small_limit must be from 512 to 1MiB, not " + options.text("small_limit"));

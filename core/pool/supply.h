@@ -23,11 +23,17 @@ struct Policy {
 
 struct Supply {
   Supply(Driver& the_driver, const Policy& the_policy)
-      : driver(the_driver), policy(the_policy), page(round_up(2 * MiB, the_driver.granularity())) {}
+      : driver(the_driver),
+        policy(the_policy),
+        page(round_up(2 * MiB, the_driver.granularity())),
+        chunk_limit(std::clamp(round_down(device_bytes(the_driver) / 2800, page), page, the_policy.chunk_limit)) {}
 
   Driver& driver;
   const Policy policy;
   const Bytes page;
+  // When memory is short, what is lost lies in chunks that are partly in use, a few dozen of them: together they must
+  // stay below a percent of the device.
+  const Bytes chunk_limit;
   Statistics statistics;
   Journal journal;
   Ranges ranges{driver, statistics};
@@ -36,6 +42,12 @@ struct Supply {
   Bytes limit = std::numeric_limits<Bytes>::max();  // of reserved bytes, by the user
   Bytes active = 0;                                 // bytes in the clients' hands or used by a stream
   Bytes high_water = 0;                             // the most it ever was
+
+  static Bytes device_bytes(Driver& driver) {
+    Bytes free = 0;
+    Bytes total = 0;
+    return driver.memory_info(free, total) == Status::success ? total : 0;
+  }
 
   // Bytes that may still be created, by the user's limit and the device's free memory.
   Bytes room() {
@@ -52,12 +64,8 @@ struct Supply {
     return allowed > chunks.reserved() ? allowed - chunks.reserved() : 0;
   }
 
-  // Handles cost by the piece, and a large one can only move as a whole: an eighth of the request.
-  Bytes chunk_size(Bytes request) const {
-    Bytes size = page;
-    while (size * 2 <= policy.chunk_limit && size * 16 <= request) size *= 2;
-    return size;
-  }
+  // Handles cost by the piece, but a chunk can only move as a whole: an eighth of the request is the compromise.
+  Bytes chunk_size(Bytes request) const { return std::clamp(round_down(request / 8, page), page, chunk_limit); }
 };
 
 }  // namespace gmlake
