@@ -59,7 +59,6 @@ void Lake::free(Block block, const Clock& clock) {
 Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
   const Lane lane = supply_.fences.lane(stream);
   Extent* own = arena_.fit(lane, size);
-  const bool known = recurrence_.note(size, active_);
   if (kind_ == Kind::private_pool) {
     if (own != nullptr && supply_.fences.settled(own->clock, lane))
       return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
@@ -86,7 +85,7 @@ Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
   const std::vector<Gap> all = gaps(lane, Mixing::any);
   if (auto window = best_window(all, size, supply_.page); window && window->unmapped == 0)
     return take_fenced(window->at, size, requested, lane, stream);
-  if (known)
+  if (recurrence_.note(size))
     if (Address at = alias(size, requested, lane, stream); at != 0) return at;
   if (Address at = rehome(all, size, requested, lane, stream); at != 0) return at;
   if (all.empty()) return 0;

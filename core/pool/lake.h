@@ -5,7 +5,7 @@
 //   borrow    another lane's free space, if that lane's work has surely finished
 //   grow      create what is missing, while reserved stays near peak active
 //   fence     another lane's free space, behind a fence
-//   alias     the request repeats itself: stitch free chunks into an sBlock            (S3)
+//   alias     the size was stitched before: stitch free chunks into an sBlock          (S3)
 //   re-home   move free chunks to where the run is nearly complete, create the rest    (S3, S4)
 //
 // A private lake (CUDA graphs) only knows the first and the fourth: captured work holds on to addresses, so nothing in

@@ -20,11 +20,14 @@ Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
   return take_fenced(window->at, size, requested, lane, stream);
 }
 
-// S3 for a request that repeats itself: the chunks keep their home and get a second address.
+// S3 for a size that comes again: the chunks keep their home and get a second address. Always the lowest chunks, so that
+// different sBlocks are made of the same memory and the rest is left alone.
 Address Lake::alias(Bytes size, Bytes requested, Lane lane, Stream stream) {
+  std::vector<Donor> lowest = donors(0, 0);
+  std::ranges::sort(lowest, {}, [](const Donor& donor) { return donor.chunk->home; });
   std::vector<Chunk*> chunks;
   Bytes total = 0;
-  for (const Donor& donor : donors(0, 0)) {
+  for (const Donor& donor : lowest) {
     if (total >= size) break;
     chunks.push_back(donor.chunk);
     total += donor.chunk->size;
@@ -116,7 +119,7 @@ bool Lake::carry_out(std::span<const Placement> plan, std::span<const Donor> don
   if (moved > 0) {
     ++supply_.statistics.stitches;
     supply_.statistics.rehomed_bytes += static_cast<std::int64_t>(moved);
-  } else {
+  } else if (!plan.empty()) {
     ++supply_.statistics.grows;
   }
   for (const Retirement::Span& span : mapped)

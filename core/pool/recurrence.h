@@ -1,8 +1,9 @@
-// Does the program repeat itself? A request is known when the same size was asked for before while the same number of
-// bytes was active. Layers of one step ask for equal sizes at different levels of memory, so only the same point of an
-// earlier step matches; a step with other shapes matches nothing. Fixed size, forgets the oldest by overwriting.
+// Which sizes had to be stitched before? One that comes again is worth an sBlock, which will be there the next time too;
+// one that does not (a sequence length that nobody has had yet) is not. Fixed size: the oldest are forgotten.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -12,19 +13,19 @@ namespace gmlake {
 
 class Recurrence {
  public:
-  // Notes the request and tells whether it was known.
-  bool note(Bytes size, Bytes active) {
-    const std::uint64_t mixed = (size * 0x9E3779B97F4A7C15u ^ active) * 0xC2B2AE3D27D4EB4Fu;
-    std::uint32_t& slot = marks_[mixed >> (64 - bits)];
-    const auto mark = static_cast<std::uint32_t>(mixed) | 1;  // 0 is an empty slot
-    const bool known = slot == mark;
-    slot = mark;
-    return known;
+  // Notes the size and tells whether it was known.
+  bool note(Bytes size) {
+    auto& bucket = buckets_[size * 0x9E3779B97F4A7C15u >> (64 - bits)];
+    if (std::ranges::find(bucket, size) != bucket.end()) return true;
+    std::ranges::copy_backward(bucket.begin(), bucket.end() - 1, bucket.end());
+    bucket.front() = size;
+    return false;
   }
 
  private:
-  static constexpr int bits = 16;
-  std::vector<std::uint32_t> marks_ = std::vector<std::uint32_t>(std::size_t{1} << bits);
+  static constexpr int bits = 10;
+  using Bucket = std::array<Bytes, 8>;  // the newest first
+  std::vector<Bucket> buckets_ = std::vector<Bucket>(std::size_t{1} << bits);
 };
 
 }  // namespace gmlake
