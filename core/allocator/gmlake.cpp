@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <mutex>
 #include <string>
 
 #include "base/error.h"
@@ -36,8 +37,7 @@ std::unique_ptr<Allocator> GMLakeAllocator::make(Driver& driver, const Options& 
   if (policy.target <= 0 || policy.target > 1)
     throw InvalidArgument("option target must be above 0 and at most 1, not " + options.text("target"));
   if (policy.chunk_limit < 2 * MiB || policy.chunk_limit % (2 * MiB) != 0)
-    throw InvalidArgument("option chunk_limit must be a multiple of 2MiB, not " +
-                          options.text("chunk_limit"));
+    throw InvalidArgument("option chunk_limit must be a multiple of 2MiB, not " + options.text("chunk_limit"));
   if (policy.small_limit > 1 * MiB || policy.small_limit < unit)
     throw InvalidArgument("option small_limit must be from 512 to 1MiB, not " + options.text("small_limit"));
   if (policy.address_budget < 0)
@@ -64,7 +64,7 @@ Address GMLakeAllocator::allocate(Bytes size, Stream stream) {
   if (size == 0) return 0;
   if (size > absurd)
     throw InvalidArgument("cannot allocate " + std::to_string(size) + " bytes: a request is at most 128 TiB");
-  std::lock_guard lock(mutex_);
+  std::lock_guard guard(lock_);
   if (!limbo_.empty() || !waiting_.empty()) (void)settle_limbo(false);
   const Bytes rounded = round_up(size, unit);
   Pool& pool = route(stream);
@@ -87,17 +87,17 @@ Address GMLakeAllocator::allocate(Bytes size, Stream stream) {
 
 void GMLakeAllocator::release(Address address) {
   if (address == 0) return;
-  std::lock_guard lock(mutex_);
+  std::lock_guard guard(lock_);
   const Block block = find(address);
   const bool small = block.small != nullptr;
   const PoolKind kind = small ? PoolKind::small : PoolKind::large;
   const Bytes bytes = small ? block.small->bytes() : block.pool->lake.size(block.large);
   Bytes requested = 0;
-  std::uint32_t uses = 0;
+  LaneSet uses = 0;
   Lane lane = 0;
   if (small) {
-    requested = block.small->requested;
-    uses = block.small->uses;
+    requested = block.small->use.requested;
+    uses = block.small->use.lanes;
     lane = block.pool->small.lane(block.small);
   } else if (block.large.extent != nullptr) {
     requested = block.large.extent->requested;
@@ -116,13 +116,16 @@ void GMLakeAllocator::release(Address address) {
 
   Clock clock;
   supply_.fences.stamp(clock, lane);
-  if (uses == 0) {
+  if (uses == 0)
     free(block, clock, bytes, kind);
-    return;
-  }
-  for (Lane other = 0; other < lane_count; ++other)
-    if ((uses >> other & 1) != 0) supply_.fences.stamp(clock, other);
-  if (small)
+  else
+    postpone(block, clock, uses);
+}
+
+// Other streams used the block: it stays in limbo until they have passed this point.
+void GMLakeAllocator::postpone(const Block& block, Clock clock, LaneSet uses) {
+  each_lane(uses, [&](Lane other) { supply_.fences.stamp(clock, other); });
+  if (block.small != nullptr)
     block.small->limbo = true;
   else if (block.large.extent != nullptr)
     block.large.extent->state = Extent::State::limbo;
@@ -133,13 +136,13 @@ void GMLakeAllocator::release(Address address) {
 
 void GMLakeAllocator::record_stream(Address address, Stream stream) {
   if (address == 0) return;
-  std::lock_guard lock(mutex_);
+  std::lock_guard guard(lock_);
   const Block block = find(address);
   const Lane lane = supply_.fences.lane(stream);
-  const std::uint32_t bit = std::uint32_t{1} << lane;
+  const LaneSet bit = only(lane);
   // The block's own stream needs no note; in the crowd another stream of the same lane does.
   if (block.small != nullptr) {
-    if (block.pool->small.stream(block.small) != stream) block.small->uses |= bit;
+    if (block.pool->small.stream(block.small) != stream) block.small->use.lanes |= bit;
   } else if (block.large.extent != nullptr) {
     if (block.large.extent->user != lane || lane == crowd) block.large.extent->uses |= bit;
   } else if (block.large.stitched->user != lane || lane == crowd) {
@@ -148,14 +151,14 @@ void GMLakeAllocator::record_stream(Address address, Stream stream) {
 }
 
 void GMLakeAllocator::trim() {
-  std::lock_guard lock(mutex_);
+  std::lock_guard guard(lock_);
   if (capturing()) return;  // nothing may be waited for while a stream captures
   supply_.journal.note(JournalEntry::Action::trim, 0, supply_.chunks.reserved(), 0);
   give_back_everything();
 }
 
 void GMLakeAllocator::set_limit(Bytes reserved) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard guard(lock_);
   supply_.limit = reserved;
 }
 
@@ -166,18 +169,23 @@ Address GMLakeAllocator::try_allocate(Pool& pool, Bytes rounded, Bytes size, Str
                                                : pool.lake.allocate(rounded, size, stream);
 }
 
+GMLakeAllocator::Block GMLakeAllocator::Pool::find(Address address) {
+  if (slabs.contains(address)) return {this, small.find(address), {}};
+  return {this, nullptr, lake.find(address)};
+}
+
 GMLakeAllocator::Block GMLakeAllocator::find(Address address) const {
-  auto look = [address](Pool& pool) -> Block {
-    if (pool.slabs.contains(address)) return {&pool, pool.small.find(address), {}};
-    return {&pool, nullptr, pool.lake.find(address)};
-  };
-  Block block = look(*ordinary_);
-  for (auto pool = private_.begin(); !block.small && !block.large && pool != private_.end(); ++pool)
-    block = look(*pool->second);
-  if (!block.small && !block.large)
-    throw InvalidArgument("address " + std::to_string(address) +
-                          " is not in use: it was never handed out, or it was released already");
+  Block block = ordinary_->find(address);
+  if (!block) [[unlikely]]
+    block = find_private(address);
   return block;
+}
+
+GMLakeAllocator::Block GMLakeAllocator::find_private(Address address) const {
+  for (const auto& [id, pool] : private_)
+    if (const Block block = pool->find(address)) return block;
+  throw InvalidArgument("address " + std::to_string(address) +
+                        " is not in use: it was never handed out, or it was released already");
 }
 
 void GMLakeAllocator::free(const Block& block, const Clock& clock, Bytes bytes, PoolKind kind) {
@@ -185,7 +193,7 @@ void GMLakeAllocator::free(const Block& block, const Clock& clock, Bytes bytes, 
   supply_.statistics.active_bytes.decrease(kind, static_cast<std::int64_t>(bytes));
   supply_.active -= bytes;
   if (supply_.journal.on()) {
-    const Address address = block.small != nullptr           ? block.small->address()
+    const Address address = block.small != nullptr          ? block.small->address()
                             : block.large.extent != nullptr ? block.large.extent->address
                                                             : block.large.stitched->address;
     supply_.journal.note(JournalEntry::Action::free_completed, address, bytes, 0);
@@ -220,7 +228,7 @@ bool GMLakeAllocator::settle_limbo(bool wait) {
 }
 
 Statistics GMLakeAllocator::statistics() const {
-  std::lock_guard lock(mutex_);
+  std::lock_guard guard(lock_);
   refresh_inactive();
   Statistics statistics = supply_.statistics;
   statistics.fences = supply_.fences.count();
@@ -228,22 +236,22 @@ Statistics GMLakeAllocator::statistics() const {
 }
 
 void GMLakeAllocator::start_journal(std::size_t entries) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard guard(lock_);
   supply_.journal.start(entries);
 }
 
 std::vector<JournalEntry> GMLakeAllocator::journal() const {
-  std::lock_guard lock(mutex_);
+  std::lock_guard guard(lock_);
   return supply_.journal.entries();
 }
 
 void GMLakeAllocator::reset_peaks() {
-  std::lock_guard lock(mutex_);
+  std::lock_guard guard(lock_);
   supply_.statistics.reset_peaks();
 }
 
 void GMLakeAllocator::reset_accumulated() {
-  std::lock_guard lock(mutex_);
+  std::lock_guard guard(lock_);
   supply_.statistics.reset_accumulated();
 }
 

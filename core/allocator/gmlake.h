@@ -1,14 +1,14 @@
-// Our allocator: routes requests to pools, keeps released blocks that streams still use in limbo, counts, and climbs the
-// ladder before it gives up. Where memory comes from is decided in pool/.
+// Our allocator: routes requests to pools, keeps released blocks that streams still use in limbo, counts, and climbs
+// the ladder before it gives up. Where memory comes from is decided in pool/.
 #pragma once
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
 #include "allocator/allocator.h"
+#include "base/lock.h"
 #include "base/options.h"
 #include "pool/lake.h"
 #include "pool/slabs.h"
@@ -42,6 +42,13 @@ class GMLakeAllocator final : public Allocator {
   std::vector<JournalEntry> journal() const override;
 
  private:
+  struct Pool;
+  struct Block {  // in a client's hands, or none
+    Pool* pool = nullptr;
+    SmallPool::Block* small = nullptr;
+    Lake::Block large;
+    explicit operator bool() const { return small != nullptr || large; }
+  };
   // The ordinary pool and the private ones. A private pool lives while a graph uses it or a block of it is out.
   struct Pool {
     Pool(Supply& supply, PoolId the_id, Address range, Bytes lake_size, Bytes slabs_size);
@@ -57,14 +64,10 @@ class GMLakeAllocator final : public Allocator {
     Lake lake;
     Slabs slabs;
     SmallPool small;
+    Block find(Address address);
     bool empty() const { return lake.empty() && small.empty(); }
     bool vacant() const { return lake.vacant() && slabs.bytes() == 0; }  // holds no memory
     void trim(Bytes enough);
-  };
-  struct Block {
-    Pool* pool = nullptr;
-    SmallPool::Block* small = nullptr;
-    Lake::Block large;
   };
   struct Scope {
     PoolId id;
@@ -76,10 +79,13 @@ class GMLakeAllocator final : public Allocator {
   };
 
   std::unique_ptr<Pool> make_pool(PoolId id);
-  Pool& route(Stream stream);
+  Pool& route(Stream stream) { return scopes_.empty() ? *ordinary_ : route_by_scope(stream); }
+  Pool& route_by_scope(Stream stream);
   Address try_allocate(Pool& pool, Bytes rounded, Bytes size, Stream stream);
   Address climb(Pool& pool, Bytes rounded, Bytes size, Stream stream);
-  Block find(Address address) const;
+  Block find(Address address) const;  // throws unless it is in use
+  Block find_private(Address address) const;
+  void postpone(const Block& block, Clock clock, LaneSet uses);
   void free(const Block& block, const Clock& clock, Bytes bytes, PoolKind kind);
   bool settle_limbo(bool wait);
   bool capturing() { return !scopes_.empty() && supply_.fences.capturing(); }
@@ -88,7 +94,7 @@ class GMLakeAllocator final : public Allocator {
   void refresh_inactive() const;
   [[noreturn]] void out_of_memory(Bytes size);
 
-  mutable std::mutex mutex_;
+  mutable Lock lock_;
   mutable Supply supply_;
   std::unique_ptr<Pool> ordinary_;
   std::map<PoolId, std::unique_ptr<Pool>> private_;

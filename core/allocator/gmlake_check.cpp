@@ -1,4 +1,5 @@
 // What our allocator shows of itself: segments for a snapshot, and the check of every invariant.
+#include <mutex>
 #include <string>
 
 #include "allocator/gmlake.h"
@@ -31,7 +32,8 @@ void show_arena(const Arena& arena, const Fences& fences, PoolId pool, std::vect
     const auto state = extent->state == Extent::State::live    ? BlockInfo::State::active_allocated
                        : extent->state == Extent::State::limbo ? BlockInfo::State::active_pending_free
                                                                : BlockInfo::State::inactive;
-    segment.blocks.push_back({extent->address, extent->size, extent->requested, state});
+    const bool used = state != BlockInfo::State::inactive;
+    segment.blocks.push_back({extent->address, extent->size, used ? extent->requested : 0, state});
   }
 }
 
@@ -63,10 +65,10 @@ void show_slabs(const SmallPool& small, PoolId pool, std::vector<SegmentInfo>& s
                         .blocks = {}};
     for (std::size_t place = 0; place < slab.blocks.size(); place += slab.blocks[place].size) {
       const SmallPool::Block& block = slab.blocks[place];
-      const auto state = !block.live    ? BlockInfo::State::inactive
+      const auto state = !block.live   ? BlockInfo::State::inactive
                          : block.limbo ? BlockInfo::State::active_pending_free
                                        : BlockInfo::State::active_allocated;
-      segment.blocks.push_back({block.address(), block.bytes(), block.live ? block.requested : 0, state});
+      segment.blocks.push_back({block.address(), block.bytes(), block.live ? block.use.requested : 0, state});
     }
     segments.push_back(std::move(segment));
   });
@@ -98,7 +100,7 @@ Sum sum_of(const Lake& lake, const SmallPool& small) {
 }  // namespace
 
 std::vector<SegmentInfo> GMLakeAllocator::segments() const {
-  std::lock_guard lock(mutex_);
+  std::lock_guard guard(lock_);
   std::vector<SegmentInfo> result;
   auto show = [&](const Pool& pool) {
     show_arena(pool.lake.arena(), supply_.fences, pool.id, result);
@@ -132,7 +134,7 @@ void GMLakeAllocator::refresh_inactive() const {
 }
 
 void GMLakeAllocator::check() const {
-  std::lock_guard lock(mutex_);
+  std::lock_guard guard(lock_);
   auto fail = [](const std::string& what) { throw BrokenInvariant("allocator: " + what); };
   Bytes active = 0;
   Bytes mapped = 0;
@@ -151,7 +153,8 @@ void GMLakeAllocator::check() const {
   const Statistics& statistics = supply_.statistics;
   if (chunks != supply_.chunks.reserved() || chunks != static_cast<Bytes>(statistics.reserved_bytes.all().current))
     fail("reserved bytes differ from the chunks that exist");
-  if (mapped + supply_.chunks.doomed_bytes() != chunks) fail("active and inactive bytes do not add up to reserved bytes");
+  if (mapped + supply_.chunks.doomed_bytes() != chunks)
+    fail("active and inactive bytes do not add up to reserved bytes");
   if (active != supply_.active || active != static_cast<Bytes>(statistics.active_bytes.all().current))
     fail("active bytes differ from the blocks that are out");
 }

@@ -1,5 +1,6 @@
 // What our allocator does when a request finds no room: the ladder, pools coming and going, giving memory back.
 #include <algorithm>
+#include <mutex>
 #include <string>
 
 #include "allocator/gmlake.h"
@@ -80,7 +81,7 @@ void GMLakeAllocator::out_of_memory(Bytes size) {
   throw OutOfMemory(text);
 }
 
-GMLakeAllocator::Pool& GMLakeAllocator::route(Stream stream) {
+GMLakeAllocator::Pool& GMLakeAllocator::route_by_scope(Stream stream) {
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
     if (scope->filter(stream)) return *private_.at(scope->id);
   return *ordinary_;
@@ -88,7 +89,7 @@ GMLakeAllocator::Pool& GMLakeAllocator::route(Stream stream) {
 
 void GMLakeAllocator::begin_pool(PoolId id, StreamFilter filter) {
   if (!id) throw InvalidArgument("pool (0, 0) is the ordinary pool; a private pool needs another id");
-  std::lock_guard lock(mutex_);
+  std::lock_guard guard(lock_);
   auto found = private_.find(id);
   if (found == private_.end()) {
     auto pool = make_pool(id);
@@ -100,7 +101,7 @@ void GMLakeAllocator::begin_pool(PoolId id, StreamFilter filter) {
 }
 
 void GMLakeAllocator::end_pool(PoolId id) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard guard(lock_);
   auto scope = std::ranges::find(scopes_.rbegin(), scopes_.rend(), id, &Scope::id);
   if (scope == scopes_.rend())
     throw InvalidArgument("pool (" + std::to_string(id.capture) + ", " + std::to_string(id.user) + ") was not begun");
@@ -108,7 +109,7 @@ void GMLakeAllocator::end_pool(PoolId id) {
 }
 
 void GMLakeAllocator::release_pool(PoolId id) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard guard(lock_);
   auto found = private_.find(id);
   if (found == private_.end() || found->second->uses == 0)
     throw InvalidArgument("pool (" + std::to_string(id.capture) + ", " + std::to_string(id.user) + ") is not in use");

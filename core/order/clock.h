@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -15,12 +16,40 @@ using Lane = std::uint8_t;
 inline constexpr Lane lane_count = 8;
 inline constexpr Lane crowd = lane_count - 1;  // the lane that several streams may share
 
-struct Clock {
-  std::array<std::uint32_t, lane_count> epochs{};  // 0: never used by this lane
+using LaneSet = std::uint8_t;  // a bit per lane
+constexpr LaneSet only(Lane lane) {
+  return static_cast<LaneSet>(1u << lane);
+}
 
-  void merge(const Clock& other) {
-    for (std::size_t lane = 0; lane < lane_count; ++lane) epochs[lane] = std::max(epochs[lane], other.epochs[lane]);
+template <typename Visit>
+void each_lane(unsigned lanes, Visit visit) {
+  for (; lanes != 0; lanes &= lanes - 1) visit(static_cast<Lane>(std::countr_zero(lanes)));
+}
+
+// Nearly all memory is used by a single lane for ever. Its epoch is kept in front of the others, so that only memory
+// that was shared needs the rest of the clock, which is large.
+class Clock {
+ public:
+  LaneSet lanes() const { return lanes_; }  // those that have used the memory
+  std::uint32_t epoch(Lane lane) const { return lane == recent_ ? recent_epoch_ : epochs_[lane]; }
+
+  void set(Lane lane, std::uint32_t epoch) {
+    if (lane != recent_) {
+      if ((lanes_ & only(recent_)) != 0) epochs_[recent_] = recent_epoch_;
+      recent_ = lane;
+      lanes_ |= only(lane);
+    }
+    recent_epoch_ = epoch;
   }
+  void merge(const Clock& other) {
+    each_lane(other.lanes_, [&](Lane lane) { set(lane, std::max(epoch(lane), other.epoch(lane))); });
+  }
+
+ private:
+  LaneSet lanes_ = 0;
+  Lane recent_ = lane_count;                        // the lane that was set last; none of them at first
+  std::uint32_t recent_epoch_ = 0;                  // its epoch, instead of the one below
+  std::array<std::uint32_t, lane_count> epochs_{};  // 0: never used by this lane
 };
 
 }  // namespace gmlake

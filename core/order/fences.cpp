@@ -34,7 +34,7 @@ bool Fences::wait(const Clock& clock, Stream stream) {
   const Lane waiter = lane(stream);
   bool waited = false;
   for (Lane other = 0; other < lane_count; ++other) {
-    if (clock.epochs[other] <= done_[waiter][other]) continue;
+    if (clock.epoch(other) <= done_[waiter][other]) continue;
     std::vector<Event> events;
     bool ordered = record(other, events);
     for (Event event : events) {
@@ -52,7 +52,7 @@ bool Fences::wait(const Clock& clock, Stream stream) {
 
 bool Fences::mark(const Clock& clock, Ticket& ticket) {
   for (Lane lane = 0; lane < lane_count; ++lane) {
-    if (clock.epochs[lane] <= finished_[lane]) continue;
+    if (clock.epoch(lane) <= finished_[lane]) continue;
     if (!record(lane, ticket.events)) {
       for (Event event : ticket.events) give_event(event);
       ticket = {};
@@ -114,7 +114,7 @@ bool Fences::capturing() {
 
 void Fences::everything(Clock& clock) const {
   for (Lane lane = 0; lane < lane_count; ++lane)
-    if (!streams_[lane].empty()) clock.epochs[lane] = epoch_[lane];
+    if (!streams_[lane].empty()) clock.set(lane, epoch_[lane]);
 }
 
 // Records an event on every stream of the lane and ends its epoch.

@@ -20,18 +20,17 @@ class Fences {
   Fences(const Fences&) = delete;
   Fences& operator=(const Fences&) = delete;
 
-  Lane lane(Stream stream) {
-    return stream == last_stream_ && known_ ? last_lane_ : look_up(stream);
-  }
+  Lane lane(Stream stream) { return stream == last_stream_ && known_ ? last_lane_ : look_up(stream); }
 
   // Memory with this clock is used by the lane now.
-  void stamp(Clock& clock, Lane lane) const { clock.epochs[lane] = epoch_[lane]; }
+  void stamp(Clock& clock, Lane lane) const { clock.set(lane, epoch_[lane]); }
 
   // May a stream of this lane use the memory without waiting?
   bool settled(const Clock& clock, Lane lane) const {
-    for (Lane other = 0; other < lane_count; ++other)
-      if (clock.epochs[other] > done_[lane][other]) return false;
-    return true;
+    bool all = true;
+    const unsigned in_order = lane == crowd ? 0 : only(lane);
+    each_lane(clock.lanes() & ~in_order, [&](Lane other) { all = all && clock.epoch(other) <= done_[lane][other]; });
+    return all;
   }
 
   // Makes the stream wait for every use in the clock. False: the driver refused, the memory must not be used.

@@ -15,7 +15,7 @@ constexpr Bytes largest_indexed = Arena::unit * UINT32_MAX;  // just below 2 TiB
 }  // namespace
 
 Arena::Arena(Address range, Bytes size, Bytes page)
-    : range_(range), size_(size), page_(page), top_(range) {
+    : range_(range), size_(size), page_(page), page_shift_(std::countr_zero(page)), top_(range) {
   reach(range + page);
   first_extent_ = make(range, size, Extent::State::hole, 0);
   starts_[0] = first_extent_;
@@ -25,11 +25,6 @@ Arena::Arena(Address range, Bytes size, Bytes page)
 // ---- look-up
 
 Arena::Index::Index() : bins(large / unit) {}
-
-Arena::Index& Arena::index(Lane owner) {
-  if (index_[owner] == nullptr) index_[owner] = std::make_unique<Index>();
-  return *index_[owner];
-}
 
 Extent* Arena::fit(Lane owner, Bytes size) const {
   const Index* index = index_[owner].get();

@@ -1,9 +1,9 @@
-// One growing range of addresses in which blocks are split and coalesced. Free space belongs to lanes: a lane's requests
-// are served from its own, and what another lane borrows returns to its owner, so that a program that repeats itself
-// finds the same layout again. Requests of 32 MiB and more take the lowest address that fits: first fit packs what lives
-// long at the bottom and leaves the large runs at the top. Smaller ones take the best fit, so that they fill the gaps.
-// The arena knows which chunk is at home where, but calls no driver and decides
-// nothing about growing, stitching or waiting: the allocator does.
+// One growing range of addresses in which blocks are split and coalesced. Free space belongs to lanes: a lane's
+// requests are served from its own, and what another lane borrows returns to its owner, so that a program that repeats
+// itself finds the same layout again. Requests of 32 MiB and more take the lowest address that fits: first fit packs
+// what lives long at the bottom and leaves the large runs at the top. Smaller ones take the best fit, so that they fill
+// the gaps. The arena knows which chunk is at home where, but calls no driver and decides nothing about growing,
+// stitching or waiting: the allocator does.
 #pragma once
 
 #include <array>
@@ -31,8 +31,8 @@ class Arena {
 
   // Look-up.
   Extent* first() const { return first_extent_; }
-  Extent* fit(Lane owner, Bytes size) const;        // free space for a request, or nullptr
-  Extent* starting_at(Address address) const;       // the extent that begins exactly there, or nullptr
+  Extent* fit(Lane owner, Bytes size) const;   // free space for a request, or nullptr
+  Extent* starting_at(Address address) const;  // the extent that begins exactly there, or nullptr
   Extent* covering(Address address) const;
   Chunk* chunk_at(Address address) const {
     const std::size_t page = page_of(address);
@@ -58,30 +58,35 @@ class Arena {
   void check() const;  // throws BrokenInvariant
 
  private:
-  std::size_t page_of(Address address) const { return (address - range_) / page_; }
+  std::size_t page_of(Address address) const { return (address - range_) >> page_shift_; }
   Extent* make(Address address, Bytes size, Extent::State state, Lane owner);
   void drop(Extent* extent);
   void link_after(Extent* extent, Extent* before);
   void unlink(Extent* extent);
   Extent* split(Extent* extent, Bytes size);  // keeps the front, returns the rest
   void become(Extent* extent, Extent::State state);
-  void list(Extent* extent);     // enters a free extent into its owner's index
+  void list(Extent* extent);  // enters a free extent into its owner's index
   void unlist(Extent* extent);
-  struct Index {             // the free extents of a lane
+  struct Index {  // the free extents of a lane
     Index();
-    Bins<Extent> bins;       // those below `large`, by size
-    FirstFit lowest;         // the others, by page
+    Bins<Extent> bins;  // those below `large`, by size
+    FirstFit lowest;    // the others, by page
   };
   static constexpr Bytes large = Bytes{32} << 20;
-  Index& index(Lane owner);
+  Index& index(Lane owner) {
+    if (index_[owner] == nullptr) [[unlikely]]
+      index_[owner] = std::make_unique<Index>();
+    return *index_[owner];
+  }
   void refresh(std::size_t page, Lane owner);
   std::uint32_t largest(std::size_t page, Lane owner) const;
-  void reach(Address end);       // makes the page tables long enough
+  void reach(Address end);  // makes the page tables long enough
   static bool joins(const Extent* neighbour, Extent::State state, Lane owner);
 
   Address range_;
   Bytes size_;
   Bytes page_;
+  int page_shift_;  // a page is a power of two
   Extent* first_extent_ = nullptr;
   std::vector<Extent*> starts_;          // per page: the first extent that begins in it
   std::vector<std::uint64_t> occupied_;  // a bit per page: does any extent begin in it?

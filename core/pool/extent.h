@@ -8,7 +8,7 @@
 
 namespace gmlake {
 
-struct Extent {
+struct alignas(64) Extent {  // in one cache line, but for what a clock of several lanes needs
   enum class State : std::uint8_t {
     hole,   // addresses only, nothing mapped
     dying,  // the old address of chunks that have moved on, until it can be unmapped
@@ -22,14 +22,16 @@ struct Extent {
   Bytes size = 0;
   Extent* previous = nullptr;
   Extent* next = nullptr;
-  Extent* bin_previous = nullptr;  // free: among the free extents of its size
-  Extent* bin_next = nullptr;
+  Extent* bin_next = nullptr;  // free: among the free extents of its size
+  union {
+    Extent* bin_previous = nullptr;
+    Bytes requested;  // live, limbo: what the client asked for (on the first extent of a block)
+  };
   State state = State::hole;
   bool joined = false;  // live: the block goes on in the next extent
   Lane owner = 0;       // whose free space this is, also while another lane borrows it
   Lane user = 0;        // live, limbo: the lane of the block's stream
-  std::uint32_t uses = 0;  // live: further lanes the block was used on, a bit each
-  Bytes requested = 0;  // live: what the client asked for (on the first extent of a block)
+  LaneSet uses = 0;     // live, limbo: further lanes the block was used on
   Clock clock;          // free: the last uses
 
   Address end() const { return address + size; }

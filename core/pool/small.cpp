@@ -8,8 +8,7 @@ namespace gmlake {
 
 SmallPool::~SmallPool() = default;
 
-SmallPool::Shelf& SmallPool::shelf(Stream stream) {
-  if (last_ != nullptr && last_->stream == stream) return *last_;
+SmallPool::Shelf& SmallPool::look_up(Stream stream) {
   auto& entry = by_stream_[stream];
   if (entry == nullptr)
     entry.reset(new Shelf{stream, supply_.fences.lane(stream), Bins<Block>(supply_.page / unit + 1)});
@@ -36,14 +35,13 @@ Address SmallPool::allocate(Bytes size, Bytes requested, Stream stream) {
     list(&rest);
   }
   block->live = true;
-  block->uses = 0;
-  block->requested = static_cast<std::uint32_t>(requested);
+  block->use = {.lanes = 0, .requested = static_cast<std::uint32_t>(requested)};
   ++block->slab->live;
   return block->address();
 }
 
 SmallPool::Block* SmallPool::find(Address address) const {
-  const std::size_t page = (address - slabs_.range()) / supply_.page;
+  const std::size_t page = page_of(address);
   if (page >= slab_at_.size() || slab_at_[page] == nullptr || address % unit != 0) return nullptr;
   Block* block = &slab_at_[page]->blocks[(address - slab_at_[page]->address) / unit];
   return block->size != 0 && block->live && !block->limbo ? block : nullptr;
@@ -53,7 +51,7 @@ void SmallPool::free(Block* block) {
   Slab& slab = *block->slab;
   block->live = block->limbo = false;
   if (--slab.live == 0 && slab_count_ > by_stream_.size()) {  // every stream may keep one
-    list(block);  // as the slab's other blocks are
+    list(block);                                              // as the slab's other blocks are
     give_back(slab);
     return;
   }
@@ -77,13 +75,12 @@ void SmallPool::free(Block* block) {
 }
 
 void SmallPool::give_back(Slab& slab) {
-  for (std::size_t place = 0; place < slab.blocks.size(); place += slab.blocks[place].size)
-    unlist(&slab.blocks[place]);
+  for (std::size_t place = 0; place < slab.blocks.size(); place += slab.blocks[place].size) unlist(&slab.blocks[place]);
   Clock clock;
   supply_.fences.stamp(clock, slab.shelf->lane);
   slabs_.give_back(slab.address, clock);
   --slab_count_;
-  slab_at_[(slab.address - slabs_.range()) / supply_.page].reset();
+  slab_at_[page_of(slab.address)].reset();
 }
 
 bool SmallPool::empty() const {
@@ -111,7 +108,7 @@ bool SmallPool::add_slab(Shelf& shelf) {
   Block* whole = slab->blocks.data();
   whole->size = static_cast<std::uint16_t>(slab->blocks.size());
   list(whole);
-  const std::size_t page = (address - slabs_.range()) / supply_.page;
+  const std::size_t page = page_of(address);
   if (page >= slab_at_.size()) slab_at_.resize(page + 1);
   slab_at_[page] = std::move(slab);
   ++slab_count_;

@@ -16,23 +16,29 @@ class SmallPool {
   static constexpr Bytes unit = 512;
 
   struct Slab;
-  struct Block {
+  struct alignas(32) Block {  // two to a cache line
     Slab* slab = nullptr;
     std::uint16_t place = 0;   // in units from the slab's start
     std::uint16_t size = 0;    // in units; 0: no block begins here
     std::uint16_t before = 0;  // size of the block before, in units; 0: the first
     bool live = false;
     bool limbo = false;
-    std::uint32_t uses = 0;       // live: further lanes it was used on, a bit each
-    std::uint32_t requested = 0;  // live: bytes the client asked for
-    Block* bin_previous = nullptr;
+    struct Use {
+      LaneSet lanes;            // further ones it was used on
+      std::uint32_t requested;  // bytes the client asked for
+    };
+    union {
+      Block* bin_previous = nullptr;
+      Use use;  // live
+    };
     Block* bin_next = nullptr;
 
     Address address() const;
     Bytes bytes() const { return size * unit; }
   };
 
-  SmallPool(Supply& supply, Slabs& slabs) : supply_(supply), slabs_(slabs) {}
+  SmallPool(Supply& supply, Slabs& slabs)
+      : supply_(supply), slabs_(slabs), page_shift_(std::countr_zero(supply.page)) {}
 
   Address allocate(Bytes size, Bytes requested, Stream stream);  // 0: no room
   Block* find(Address address) const;                            // in the client's hands, or nullptr
@@ -52,6 +58,8 @@ class SmallPool {
  private:
   struct Shelf;  // the free blocks of one stream
   Shelf& shelf(Stream stream);
+  Shelf& look_up(Stream stream);
+  std::size_t page_of(Address address) const { return (address - slabs_.range()) >> page_shift_; }
   bool add_slab(Shelf& shelf);
   void list(Block* block);
   void unlist(Block* block);
@@ -59,6 +67,7 @@ class SmallPool {
 
   Supply& supply_;
   Slabs& slabs_;
+  const int page_shift_;  // a page is a power of two
   std::unordered_map<Stream, std::unique_ptr<Shelf>> by_stream_;
   std::vector<std::unique_ptr<Slab>> slab_at_;  // by page of the slabs' range
   std::size_t slab_count_ = 0;
@@ -81,8 +90,17 @@ struct SmallPool::Slab {
   std::size_t live = 0;
 };
 
-inline Address SmallPool::Block::address() const { return slab->address + place * unit; }
-inline Lane SmallPool::lane(const Block* block) const { return block->slab->shelf->lane; }
-inline Stream SmallPool::stream(const Block* block) const { return block->slab->shelf->stream; }
+inline SmallPool::Shelf& SmallPool::shelf(Stream stream) {
+  return last_ != nullptr && last_->stream == stream ? *last_ : look_up(stream);
+}
+inline Address SmallPool::Block::address() const {
+  return slab->address + place * unit;
+}
+inline Lane SmallPool::lane(const Block* block) const {
+  return block->slab->shelf->lane;
+}
+inline Stream SmallPool::stream(const Block* block) const {
+  return block->slab->shelf->stream;
+}
 
 }  // namespace gmlake

@@ -2,7 +2,6 @@
 // nothing here knows how an allocator works.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -17,7 +16,8 @@ struct Stat {
   void increase(std::int64_t amount) {
     current += amount;
     allocated += amount;
-    peak = std::max(peak, current);
+    if (current > peak) [[unlikely]]
+      peak = current;
   }
   void decrease(std::int64_t amount) {
     current -= amount;
@@ -44,15 +44,15 @@ struct StatArray {
 
 struct Statistics {
   // As in PyTorch: counts, then bytes.
-  StatArray allocation;            // blocks in the client's hands
-  StatArray segment;               // pieces of physical memory held (ours: chunks)
-  StatArray active;                // blocks in the client's hands or still used by a stream
-  StatArray inactive_split;        // free blocks that cannot be given back
-  StatArray allocated_bytes;       // rounded
+  StatArray allocation;       // blocks in the client's hands
+  StatArray segment;          // pieces of physical memory held (ours: chunks)
+  StatArray active;           // blocks in the client's hands or still used by a stream
+  StatArray inactive_split;   // free blocks that cannot be given back
+  StatArray allocated_bytes;  // rounded
   StatArray reserved_bytes;
   StatArray active_bytes;
   StatArray inactive_split_bytes;
-  StatArray requested_bytes;       // as asked
+  StatArray requested_bytes;  // as asked
   Stat oversize_allocations;
   Stat oversize_segments;
   std::int64_t num_alloc_retries = 0;
@@ -63,13 +63,13 @@ struct Statistics {
   std::int64_t max_split_size = -1;
 
   // Ours.
-  std::int64_t grows = 0;           // times chunks were created
-  std::int64_t stitches = 0;        // runs made of scattered chunks, re-homed or as an sBlock
-  std::int64_t rehomed_bytes = 0;   // bytes of chunks that changed their home
-  std::int64_t sblock_hits = 0;     // requests served by an sBlock that existed
-  std::int64_t fences = 0;          // times one stream was made to wait for another
-  Stat address_bytes;               // addresses reserved
-  Stat mapped_bytes;                // bytes of mappings; more than reserved when sBlocks exist
+  std::int64_t grows = 0;          // times chunks were created
+  std::int64_t stitches = 0;       // runs made of scattered chunks, re-homed or as an sBlock
+  std::int64_t rehomed_bytes = 0;  // bytes of chunks that changed their home
+  std::int64_t sblock_hits = 0;    // requests served by an sBlock that existed
+  std::int64_t fences = 0;         // times one stream was made to wait for another
+  Stat address_bytes;              // addresses reserved
+  Stat mapped_bytes;               // bytes of mappings; more than reserved when sBlocks exist
   Stat sblocks;
 
   void reset_peaks();
