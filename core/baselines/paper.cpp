@@ -146,7 +146,7 @@ bool PaperAllocator::choose_runs(const Request& request, std::vector<ChunkRun>& 
 // When the driver has no addresses or mappings left, sBlocks are given back and it is asked again, up to three times.
 bool PaperAllocator::map_runs(const Request& request, const std::vector<ChunkRun>& runs, Address& range) {
   for (int time = 0; time < 3; ++time) {
-    const Status status = map_again(driver_, runs, request.size, range);
+    const Status status = map_again(driver_, runs, chunk_, range);
     if (status == Status::success) return true;
     if (status != Status::out_of_memory) expect_success(status, "map");
     collect_stitched(time, request.size);

@@ -56,8 +56,8 @@ struct ByCapacity {
   }
 };
 
-// Both leave nothing behind on failure. As in the published code every chunk has its own access call.
+// Both map chunks of this size into a new range, and leave nothing behind on failure.
 Status create_chunks(Driver& driver, Bytes size, Bytes chunk, Address& range, std::vector<Handle>& chunks);
-Status map_again(Driver& driver, const std::vector<ChunkRun>& runs, Bytes size, Address& range);
+Status map_again(Driver& driver, const std::vector<ChunkRun>& runs, Bytes chunk, Address& range);
 
 }  // namespace gmlake
