@@ -23,7 +23,6 @@ struct ChunkSegment final : Segment {
   Bytes chunk;
   std::vector<Handle> chunks;
   std::vector<bool> busy;
-  bool doomed = false;  // about to be given back
 };
 
 // Chunks one after the other in one segment.

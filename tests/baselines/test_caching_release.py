@@ -54,7 +54,7 @@ def test_the_limit_counts_whole_segments() -> None:
 
 
 def test_pytorchs_search_ends_before_the_blocks_that_the_wait_freed() -> None:
-    """A block that other streams held is free after the wait, but a split segment is neither used nor given back."""
+    """The wait frees a block that would do, but PyTorch asks the driver again instead of searching."""
     bench = Bench("caching", capacity=20 * MIB)
     keep, wanted = bench.take(2 * MIB), bench.take(10 * MIB)
     bench.allocator.record_stream(wanted, 5)

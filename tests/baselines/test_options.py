@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gmlake._core import CatalogueRow, SimulatedDriver, catalogue, make_allocator
+from gmlake._core import SimulatedDriver, catalogue, make_allocator
 from gmlake.errors import InvalidArgument
 
 from .bench import GIB, KIB, MIB, Bench
@@ -18,10 +18,10 @@ def test_every_rival_has_a_row() -> None:
     assert all(row.meaning for row in catalogue())
 
 
-@pytest.mark.parametrize("row", catalogue(), ids=lambda row: row.name)
-def test_defaults_are_accepted_when_written_out(row: CatalogueRow) -> None:
-    options = ",".join(f"{option.name}={option.fallback}" for option in row.options)
-    make_allocator(f"{row.name}:{options}" if options else row.name, SimulatedDriver())
+def test_defaults_are_accepted_when_written_out() -> None:
+    for row in catalogue():
+        options = ",".join(f"{option.name}={option.fallback}" for option in row.options)
+        make_allocator(f"{row.name}:{options}" if options else row.name, SimulatedDriver())
 
 
 @pytest.mark.parametrize(
