@@ -7,7 +7,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := pyproject.toml CMakeLists.txt README.md $(shell find core src -type f -not -name '*.pyc')
 CORE := $(shell find core -name '*.h' -o -name '*.cpp')
-PIP := $(BIN)/pip --disable-pip-version-check --quiet
+BUILD_TOOLS := $(shell sed -n 's/^requires = \[\(.*\)\]/\1/p' pyproject.toml | tr -d ',')
+PIP := $(BIN)/pip --disable-pip-version-check -qq
 
 .PHONY: demo test bench lint clean
 .DELETE_ON_ERROR:
@@ -33,13 +34,16 @@ bench: .venv/developing
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.venv/bin/python:
+.venv/tools: pyproject.toml
 	@echo "creating .venv"
 	@$(PYTHON) -m venv .venv
+	@$(PIP) install $(BUILD_TOOLS)
+	@touch $@
 
-.venv/installed: .venv/bin/python $(SOURCES)
+# With the build tools in place, only what changed is compiled again; a plain `pip install .` would start afresh.
+.venv/installed: .venv/tools $(SOURCES)
 	@echo "building and installing gmlake (a minute or two the first time)"
-	@$(PIP) install .
+	@$(PIP) install --no-build-isolation .
 	@touch $@
 
 # The package is there already: this adds only the tools its extra names.

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/vocabulary.h"
+#include "watch/journal.h"
 #include "watch/statistics.h"
 
 namespace gmlake {
@@ -61,6 +63,10 @@ class Allocator {
   virtual void reset_peaks() = 0;
   virtual void reset_accumulated() = 0;
   virtual std::vector<SegmentInfo> segments() const = 0;
+
+  // The latest events, if the allocator keeps a journal; none unless started.
+  virtual void start_journal(std::size_t) { throw InvalidArgument("this allocator keeps no journal"); }
+  virtual std::vector<JournalEntry> journal() const { return {}; }
 
   virtual void check() const = 0;  // throws BrokenInvariant
 };

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "allocator/gmlake.h"
 #include "base/error.h"
 #include "baselines/bfc.h"
 #include "baselines/caching.h"
@@ -14,6 +15,7 @@ namespace gmlake {
 
 std::span<const CatalogueRow> catalogue() {
   static const CatalogueRow rows[] = {
+      {"gmlake", "our allocator", GMLakeAllocator::option_rows(), GMLakeAllocator::make},
       {"caching", "PyTorch's caching allocator", caching_option_rows(), make_caching},
       {"expandable", "PyTorch's expandable segments", caching_option_rows(), make_expandable},
       {"paper", "GMLake as published", paper_option_rows(), make_paper},

@@ -1,5 +1,6 @@
 #include "edge/c_api.h"
 
+#include <cstdio>
 #include <string>
 
 #include "base/error.h"
@@ -64,7 +65,9 @@ void record_stream_somewhere(Address address, Stream stream) {
       continue;
     }
   }
-  throw InvalidArgument("address " + std::to_string(address) + " is not allocated on any device");
+  char text[2 + 16 + 1];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
+  throw InvalidArgument("address " + std::string(text) + " is not allocated on any device");
 }
 
 }  // namespace

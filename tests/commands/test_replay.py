@@ -134,7 +134,7 @@ def test_timeline_as_csv_and_json(cli: Cli, npz: Path, tmp_path: Path) -> None:
         (["--jobs", "0"], "--jobs needs a number of 1 or more, not 0"),
         (["--timeline", "t.xlsx"], "t.xlsx"),
         (["--timeline", "nowhere/t.csv"], "nowhere"),
-        (["--device", "7"], "7"),
+        (["--device", "7", "--allocator", "caching"], "device 7"),
         (["--colour"], "--colour"),
     ],
 )
@@ -143,7 +143,7 @@ def test_bad_arguments(cli: Cli, npz: Path, arguments: list[str], complaint: str
 
 
 def test_a_trace_that_does_not_exist(cli: Cli) -> None:
-    assert_refused(cli("replay", "nothing.npz"), "nothing.npz")
+    assert_refused(cli("replay", "nothing.npz", "--allocator", "caching"), "nothing.npz")
 
 
 def test_a_trace_that_frees_what_it_never_allocated(cli: Cli, tmp_path: Path) -> None:
@@ -154,28 +154,42 @@ def test_a_trace_that_frees_what_it_never_allocated(cli: Cli, tmp_path: Path) ->
         size=np.array([0]),
         stream=np.array([0], np.uint8),
     )
-    assert_refused(cli("replay", "bad.npz"), "4")
+    assert_refused(cli("replay", "bad.npz", "--allocator", "caching"), "id 4")
 
 
-def long_trace(path: Path) -> None:
-    """A million pairs: enough to be interrupted."""
-    pairs = np.arange(2_000_000)
+def long_trace(path: Path, live: int = 20_000, pairs: int = 1_000_000) -> None:
+    """Many live blocks, so that every check takes its time, and then a long run of allocations and frees."""
+    steps = np.arange(2 * pairs)
+    ids = np.concatenate([np.arange(live), live + steps // 2])
+    kind = np.concatenate([np.zeros(live), steps % 2])
     np.savez(
         path,
-        kind=(pairs % 2).astype(np.uint8),
-        id=(pairs // 2).astype(np.uint32),
-        size=np.where(pairs % 2 == 0, 1000 + pairs % 977, 0).astype(np.int64),
-        stream=np.zeros(len(pairs), np.uint8),
+        kind=kind.astype(np.uint8),
+        id=ids.astype(np.uint32),
+        size=np.where(kind == 0, 1000 + ids % 977, 0).astype(np.int64),
+        stream=np.zeros(len(ids), np.uint8),
     )
 
 
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see the replay under way")
 def test_an_interrupt_is_quiet(tmp_path: Path) -> None:
     long_trace(tmp_path / "long.npz")
-    command = [sys.executable, "-m", "gmlake", "replay", "long.npz", "--check", "--smallest-capacity"]
+    allocators = [f"--allocator={name}" for name in ("caching", "expandable", "bfc", "native")]
+    command = [sys.executable, "-m", "gmlake", "replay", "long.npz", "--check", "--jobs=1"]
+    command += ["--smallest-capacity", *allocators]
     with subprocess.Popen(
         command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
-        time.sleep(2)
+        while (
+            process.poll() is None and cpu_seconds(process.pid) < 2
+        ):  # imports and reading take less than one
+            time.sleep(0.05)
+        assert process.poll() is None, "the replay ended before it could be interrupted"
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (130, "gmlake: interrupted\n")
@@ -185,7 +199,7 @@ def test_a_closed_pipe_is_quiet(npz: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [sys.executable, "-m", "gmlake", "replay", str(npz), "--json"],
+        [sys.executable, "-m", "gmlake", "replay", str(npz), "--json", "--allocator", "caching"],
         stdout=writer,
         stderr=subprocess.PIPE,
         text=True,

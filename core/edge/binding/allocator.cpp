@@ -17,6 +17,7 @@
 #include "baselines/catalogue.h"
 #include "edge/binding/bind.h"
 #include "edge/binding/statistics.h"
+#include "edge/process.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -166,12 +167,22 @@ void bind_catalogue(nb::module_& m) {
         "An allocator by NAME or NAME:option=value,option=value.");
 }
 
+void bind_process(nb::module_& m) {
+  m.def(
+      "process_allocator", [](int device) { return &process_device(device).allocator; }, "device"_a = 0,
+      nb::rv_policy::reference, Unlocked(), "The allocator of a device that PyTorch and Python share.");
+  m.def(
+      "process_driver", [](int device) { return &process_device(device).driver; }, "device"_a = 0,
+      nb::rv_policy::reference, Unlocked(), "The driver below process_allocator.");
+}
+
 }  // namespace
 
 void bind_allocator(nb::module_& m) {
   bind_segments(m);
   bind_interface(m);
   bind_catalogue(m);
+  bind_process(m);
 }
 
 }  // namespace gmlake

@@ -55,17 +55,27 @@ class Rows:
 
 def whole_numbers(values: Sequence[Any] | npt.NDArray[Any], what: str) -> I64:
     """Values from a file as int64; anything but whole numbers of that size is an error."""
+    top = 2**63 - 1
     try:
         array = np.asarray(values) if len(values) else np.empty(0, np.int64)
-        if array.ndim == 1 and array.dtype.kind in "iu" and array.dtype != np.uint64:
-            return array.astype(np.int64)
     except (ValueError, OverflowError):
-        pass
-    top = 2**63 - 1
-    wrong = next((v for v in values if not isinstance(v, int | np.integer) or not -top <= v <= top), None)
-    if isinstance(values, np.ndarray) and values.dtype == np.uint64 and wrong is None:
-        return values.astype(np.int64)
-    raise TraceError(f"{what} holds {str(wrong)[:40]!r}, expected whole numbers below 2**63")
+        array = np.empty((), object)
+    fits = array.dtype.kind in "ib" or (array.dtype.kind == "u" and int(array.max()) <= top)
+    if array.ndim == 1 and fits:
+        return array.astype(np.int64)
+    wrong = next(
+        (v for v in values if not isinstance(v, int | np.integer) or not -top <= int(v) <= top), None
+    )
+    raise TraceError(f"{what} holds {shown(wrong)}, expected whole numbers below 2**63")
+
+
+def shown(value: object) -> str:
+    """A value from a file for a message: short, and safe even if it is nested without end."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str | int | float) or value is None:
+        return repr(value)[:60]
+    return f"a {type(value).__name__}"
 
 
 def pair(kind: U8, key: U64) -> I64:

@@ -19,16 +19,19 @@ from gmlake.trace.building import insert_marks
 from gmlake.trace.trace import I64, U64, Kind, Trace
 
 _WINDOW = 24  # events; long enough to be unlike its neighbours, short enough to survive small differences
-_EVEN = 1.5  # the longest distance between two occurrences over the mean one, and over the middle one
+_EVEN = 1.4  # the longest distance between two occurrences of an anchor over the shortest
+_FIRST = 2.5  # the first distance over the one in the middle
 _COVERED = 0.5  # of the trace, by the span from the first anchor to one period after the last
-_CHORUS = 0.02  # of the windows of a period must agree on it
-_SOLO = 0.05  # of the voices of the largest chorus; fewer are chance
+_SOLO = 0.2  # of the largest chorus; a smaller one is chance
 _ENOUGH = 3  # repetitions that convince by themselves; two must fill nearly the whole trace
 _NEARLY_ALL = 0.8
-_AGREED = 1.02  # the longest period of a chorus over the shortest
-_SAME = 0.1  # periods that differ by less are taken for the same
-_LEVEL = 0.1  # of all the memory that comes and goes; more than that is a trend
+_SAME = 1.3  # periods up to so many times as long are taken for the same
+_LEVEL = 0.05  # of the memory that comes and goes in an iteration; more than that is a trend
 _QUIET = 0.01  # of the way from the least to the most live memory
+# The longest life that counts, and the share of all windows that the chorus must have. Whole lives tell
+# layers apart, so many windows are anchors; if steps differ in their number of events, only
+# short lives stay the same, and anchors are few.
+_PASSES = ((1 << 40, 0.15), (_WINDOW, 0.03))
 
 
 @dataclass(frozen=True)
@@ -55,33 +58,40 @@ def find_iterations(trace: Trace) -> I64:
     """Event indices at which iterations start; empty if the trace does not repeat itself."""
     events = np.flatnonzero((trace.kind == Kind.ALLOCATE) | (trace.kind == Kind.FREE))
     events = events[events >= trace.initial]
-    none: I64 = np.empty(0, dtype=np.int64)
-    if len(events) < 3 * _WINDOW:
-        return none
-    hashes = _window_hashes(_tokens(trace, events))
+    if len(events) >= 3 * _WINDOW:
+        live = trace.live_bytes()[events]
+        tokens, lives = _tokens(trace, events)
+        for longest, chorus in _PASSES:
+            known = np.where(lives <= longest, lives, 0).astype(np.uint64)
+            starts = _find(tokens + (known << np.uint64(12)), live, chorus)
+            if starts is not None:
+                return events[starts]
+    return np.empty(0, dtype=np.int64)
+
+
+def _find(tokens: U64, live: I64, chorus: float) -> I64 | None:
+    hashes = _window_hashes(tokens)
     order = np.argsort(hashes, kind="stable")
     anchors = _even_anchors(hashes[order], order)
-    period = _common_period(anchors)
+    period = _common_period(anchors, chorus * len(hashes))
     if period is None:
-        return none
-    anchors = anchors.only(np.abs(anchors.period - period) <= _SAME * period)
-    live = trace.live_bytes()[events]
+        return None
+    anchors = anchors.only((anchors.period * _SAME >= period) & (anchors.period <= period * _SAME))
     chosen = _last_quiet(anchors, order, live, period)
     starts = _complete(anchors, chosen, order, period)
-    return events[starts] if _returns(live, starts) else none
+    return starts if _returns(live, starts) else None
 
 
-def _tokens(trace: Trace, events: I64) -> U64:
-    """One number per event: its kind, its stream, and how many events its allocation lives."""
+def _tokens(trace: Trace, events: I64) -> tuple[U64, I64]:
+    """Per event a number for its kind and stream, and how many events its allocation lives, 0 if for ever."""
     kind, ids = trace.kind[events], trace.id[events]
     place = np.arange(len(events))
     made = np.full(trace.allocations, -1, dtype=np.int64)
     gone = np.full(trace.allocations, -1, dtype=np.int64)
     made[ids[kind == Kind.ALLOCATE]] = place[kind == Kind.ALLOCATE]
     gone[ids[kind == Kind.FREE]] = place[kind == Kind.FREE]
-    lives = np.where((made >= 0) & (gone >= 0), gone - made, 0)
-    tokens: U64 = (lives[ids] << 12 | (trace.stream[events] & 0x7FF) << 1 | kind).astype(np.uint64)
-    return tokens
+    lives = np.where((made >= 0) & (gone >= 0), gone - made, 0)[ids]
+    return ((trace.stream[events] & 0x7FF) << 1 | kind).astype(np.uint64), lives
 
 
 def _window_hashes(tokens: U64) -> U64:
@@ -104,30 +114,31 @@ def _even_anchors(sorted_hashes: U64, order: I64) -> _Anchors:
         return _Anchors(first, count, count)
     last = first + count - 1
     distance = np.append(np.diff(order), 0)  # to the next occurrence; meaningless at the last one
-    longest = np.maximum.reduceat(distance, np.stack([first, last], axis=1).ravel())[::2]
+    # The first of many distances may be longer: the first iteration prepares what later ones find.
+    inner = first + (count > _ENOUGH)
+    bounds = np.stack([inner, last], axis=1).ravel()
+    longest, shortest = (extreme.reduceat(distance, bounds)[::2] for extreme in (np.maximum, np.minimum))
     middle = distance[first + (count - 1) // 2]
-    span = order[last] - order[first]
-    covered = (span + middle) / len(order)
-    even = (longest <= _EVEN * middle) & (longest * (count - 1) <= _EVEN * span)
+    even = (longest <= _EVEN * shortest) & (distance[first] <= _FIRST * middle)
+    covered = (order[last] - order[first] + middle) / len(order)
     even &= covered >= np.where(count >= _ENOUGH, _COVERED, _NEARLY_ALL)
     return _Anchors(first[even], count[even], middle[even])
 
 
-def _common_period(anchors: _Anchors) -> int | None:
-    """The longest period that a chorus of anchors agrees on."""
+def _common_period(anchors: _Anchors, needed: float) -> int | None:
+    """The longest period on which a chorus of anchors agrees, weighed by how often they occur."""
     if not len(anchors.period):
         return None
-    periods, voices = np.unique(anchors.period, return_counts=True)
-    within = np.searchsorted(periods, periods * _AGREED, side="right")
-    votes = np.concatenate(([0], np.cumsum(voices)))
-    chorus = votes[within] - votes[: len(periods)]
-    needed = np.maximum(_CHORUS * periods, _SOLO * chorus.max())
-    enough = np.flatnonzero((chorus >= needed) & (periods >= _WINDOW))
+    periods, member = np.unique(anchors.period, return_inverse=True)
+    voices = np.bincount(member, weights=anchors.count)
+    until = np.searchsorted(periods, periods * _SAME, side="right")
+    total = np.concatenate(([0.0], np.cumsum(voices)))
+    chorus = total[until] - total[: len(periods)]
+    enough = np.flatnonzero((chorus >= max(needed, _SOLO * chorus.max())) & (periods >= _WINDOW))
     if not len(enough):
         return None
-    best = enough[-1]
-    members = slice(best, within[best])
-    return int(np.average(periods[members], weights=voices[members]))
+    singers = slice(enough[-1], until[enough[-1]])
+    return int(periods[singers][np.argmax(voices[singers])])
 
 
 def _last_quiet(anchors: _Anchors, order: I64, live: I64, period: int) -> int:
@@ -148,9 +159,11 @@ def _steady(anchors: _Anchors, order: I64) -> I64:
 
 
 def _returns(live: I64, starts: I64) -> bool:
-    """Does memory come back to the same level? The layers of one step repeat too, but climb or descend."""
-    late = live[np.maximum(starts[(len(starts) - 1) // 2 :] - 1, 0)]
-    return bool(np.ptp(late) <= _LEVEL * np.ptp(live))
+    """Does an iteration give back what it takes? The layers of one step repeat too, but climb or descend."""
+    at_start = live[np.maximum(starts - 1, 0)]
+    spans = [extreme.reduceat(live, starts)[:-1] for extreme in (np.maximum, np.minimum)]
+    drift, swing = np.abs(np.diff(at_start)), spans[0] - spans[1]
+    return bool(len(starts) > 1 and np.median(drift) <= _LEVEL * np.median(swing))
 
 
 def _complete(anchors: _Anchors, chosen: int, order: I64, period: int) -> I64:

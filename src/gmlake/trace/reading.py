@@ -10,12 +10,13 @@ from __future__ import annotations
 import gzip
 import stat
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gmlake.trace.bundled import bundled_names, bundled_path
 from gmlake.trace.errors import TraceError
-from gmlake.trace.formats import FORMATS, READABLE, WRITABLE, Format
-from gmlake.trace.formats.snapshot import read_history as _read_snapshot_history
+from gmlake.trace.formats import FORMATS, READABLE, WRITABLE, Format, snapshot
 from gmlake.trace.formats.snapshot_history import History
 from gmlake.trace.iterations import mark_iterations
 from gmlake.trace.trace import Kind, Trace
@@ -34,26 +35,23 @@ def read_trace(source: str | Path, *, device: int | None = None, find_marks: boo
     are recorded they are looked for in the trace itself, unless `find_marks` is false.
     """
     path = _resolve(source)
-    try:
+    with _about(path):
         data = _load(path)
         form = next((row for row in READABLE if row.sniff is not None and row.sniff(data)), None)
         if form is None or form.read is None:
             raise TraceError(f"is no trace: expected {', '.join(row.meaning for row in READABLE)}")
         trace = form.read(data, _stem(path), device)
-    except TraceError as error:
-        raise TraceError(f"{path}: {error}") from error.__cause__
-    except MemoryError as error:
-        raise TraceError(f"{path}: needs more memory than there is") from error
     return mark_iterations(trace) if find_marks else trace
 
 
 def read_history(source: str | Path, *, device: int | None = None) -> History:
     """A snapshot's trace with the recorded addresses and segments beside it."""
     path = _resolve(source)
-    try:
-        return _read_snapshot_history(_load(path), _stem(path), device)
-    except TraceError as error:
-        raise TraceError(f"{path}: {error}") from error.__cause__
+    with _about(path):
+        data = _load(path)
+        if not snapshot.sniff(data):
+            raise TraceError("is not a memory snapshot")
+        return snapshot.read_history(data, _stem(path), device)
 
 
 def write_trace(trace: Trace, path: str | Path, to: str | None = None, *, force: bool = False) -> list[str]:
@@ -78,6 +76,17 @@ def write_trace(trace: Trace, path: str | Path, to: str | None = None, *, force:
 def format_names() -> list[str]:
     """The names of the formats that can be written."""
     return [row.name for row in WRITABLE]
+
+
+@contextmanager
+def _about(path: Path) -> Iterator[None]:
+    """Errors inside are about this file."""
+    try:
+        yield
+    except TraceError as error:
+        raise TraceError(f"{path}: {error}") from error.__cause__
+    except MemoryError as error:
+        raise TraceError(f"{path}: needs more memory than there is") from error
 
 
 def _losses(trace: Trace, form: Format) -> list[str]:

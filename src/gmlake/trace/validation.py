@@ -6,13 +6,13 @@ nothing.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from gmlake.trace.errors import TraceError
-from gmlake.trace.trace import I64, MAX_SIZE, Kind, Trace
+from gmlake.trace.trace import I64, MAX_SIZE, Kind, MarksFrom, Trace
 
 _COLUMNS = {"kind": np.uint8, "id": np.uint32, "size": np.int64, "stream": np.uint32}
 
@@ -103,6 +103,10 @@ def _check_marks_and_pools(trace: Trace) -> None:
     index = _first(trace.id[marks] != np.arange(len(marks)))
     if index is not None:
         raise TraceError(f"event {marks[index]} starts iteration {trace.id[marks[index]]}, expected {index}")
+    if trace.marks_from not in get_args(MarksFrom):
+        raise TraceError(
+            f"marks_from is {trace.marks_from!r}, expected one of {', '.join(get_args(MarksFrom))}"
+        )
     if (len(marks) == 0) != (trace.marks_from == "none"):
         raise TraceError(f"{len(marks)} iteration marks are said to be from {trace.marks_from!r}")
     open_pools: list[int] = []

@@ -6,21 +6,23 @@ Numbers are little-endian; the header is JSON. Its "columns" lists, in order, [n
 compressed length, CRC-32 of the compressed bytes]; a column is one xz stream. What follows from other columns
 is not stored:
 
-  kind      one byte per event back      FREE, RECORD_STREAM: allocations made so far minus the id, so that
-  repeated work repeats in the file again     ALLOCATE: how many allocations ago the same size was asked for,
-  0 if never size      ALLOCATE: the sizes that `again` calls new stream    ALLOCATE, RECORD_STREAM pool
-  pool events site      ALLOCATE: call site + 1, if there are call sites; "sites" holds their table as JSON
+  kind      one byte per event
+  back      FREE, RECORD_STREAM: allocations made so far minus the id
+  again     ALLOCATE: how many allocations ago the same size was asked for, 0 if never
+  size      ALLOCATE: the sizes that `again` calls new
+  stream    ALLOCATE, RECORD_STREAM
+  pool      pool events
+  site      ALLOCATE: call site + 1, if there are call sites; "sites" holds their table as JSON
   time_us   every event: zig-zag of the difference to the one before, if there are times
 
-Ids of allocations and iterations count up and the stream of a FREE is its allocation's. Values are stored in
-the narrowest of 1, 2, 4 or 8 bytes, all low bytes first: xz finds the repetition of iterations in them, which
-makes a recorded training some hundred times smaller than its numbers.
+Ids of allocations and iterations count up and the stream of a FREE is its allocation's. `back` and `again`
+look backwards so that repeated work repeats in the file even if its sizes change: xz finds the iterations,
+and a recorded training becomes a thousand times smaller than its columns.
 """
 
 from __future__ import annotations
 
 import json
-import lzma
 import struct
 import zlib
 from typing import Any
@@ -29,17 +31,15 @@ import numpy as np
 import numpy.typing as npt
 
 from gmlake.trace.errors import TraceError
+from gmlake.trace.formats.packing import distance_back, follow_back, pack, unpack
 from gmlake.trace.formats.sites import sites_from_json, sites_to_json
-from gmlake.trace.trace import I64, MAX_EVENTS, U64, Kind, Trace
+from gmlake.trace.trace import U64, Kind, Trace
 from gmlake.trace.validation import validate
 
 MAGIC = b"\x89GMT\r\n\x1a\n"  # as PNG's: shows when a transfer has rewritten line ends or the eighth bit
 VERSION = 1
 _PREFIX = struct.Struct("<8sHII")
 _MAX_HEADER = 1 << 20
-_MAX_SITES = 1 << 28
-_MEMORY_LIMIT = 128 << 20
-_WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<u8"}
 
 
 def sniff(data: bytes) -> bool:
@@ -53,7 +53,7 @@ def write(trace: Trace) -> bytes:
     made = trace.kind == Kind.ALLOCATE
     uses = (trace.kind == Kind.FREE) | (trace.kind == Kind.RECORD_STREAM)
     pools = (trace.kind >= Kind.BEGIN_POOL) & (trace.kind <= Kind.RELEASE_POOL)
-    again = _again(trace.size[made])
+    again = distance_back(trace.size[made])
     values: dict[str, npt.NDArray[Any]] = {
         "kind": trace.kind,
         "back": np.cumsum(made)[uses] - trace.id[uses],
@@ -70,8 +70,7 @@ def write(trace: Trace) -> bytes:
         values["time_us"] = (step << 1) ^ (step >> 63)
     table, blocks = [], []
     for name, column in values.items():
-        width, packed = _pack(column.astype(np.int64).view(np.uint64))
-        block = lzma.compress(packed, preset=6)
+        width, block = pack(column.astype(np.int64).view(np.uint64))
         table.append([name, len(column), width, len(block), zlib.crc32(block)])
         blocks.append(block)
     header = {
@@ -97,7 +96,7 @@ def read(data: bytes, name: str, device: int | None) -> Trace:
             offset += length
             if len(block) != length or zlib.crc32(block) != checksum:
                 raise TraceError(f"column {column!r} is damaged: its checksum does not match")
-            columns[str(column)] = _unpack(block, int(count), int(width), str(column))
+            columns[str(column)] = unpack(block, int(count), int(width), str(column))
         if offset != len(data):
             raise TraceError(f"{len(data) - offset} bytes follow the last column, expected none")
         trace = _assemble(header, columns, name)
@@ -143,7 +142,7 @@ def _assemble(header: dict[str, Any], columns: dict[str, U64], name: str) -> Tra
         raise TraceError("refers to an allocation that was never made")
     ids[(kind >= Kind.BEGIN_POOL) & (kind <= Kind.RELEASE_POOL)] = columns["pool"]
     size = np.zeros(len(kind), dtype=np.int64)
-    size[made] = _sizes(columns["again"].astype(np.int64), columns["size"].astype(np.int64))
+    size[made] = follow_back(columns["again"].astype(np.int64), columns["size"].astype(np.int64))
     stream = np.zeros(len(kind), dtype=np.uint32)
     stream[on_stream] = columns["stream"]
     stream[freed] = stream[made][ids[freed]]
@@ -173,50 +172,3 @@ def _assemble(header: dict[str, Any], columns: dict[str, U64], name: str) -> Tra
         call_sites=call_sites,
         time_us=time_us,
     )
-
-
-def _again(sizes: I64) -> I64:
-    """The distance back to the last equal value, 0 where there is none."""
-    order = np.argsort(sizes, kind="stable")
-    same = sizes[order[1:]] == sizes[order[:-1]]
-    again = np.zeros(len(sizes), dtype=np.int64)
-    again[order[1:][same]] = np.diff(order)[same]
-    return again
-
-
-def _sizes(again: I64, new: I64) -> I64:
-    """The inverse of `_again`: every chain of references is halved until all point at a new size."""
-    place = np.arange(len(again))
-    origin = place - again
-    if (origin < 0).any() or np.count_nonzero(again == 0) != len(new):
-        raise TraceError("refers to a size that was never given")
-    while True:
-        further = origin[origin]
-        if np.array_equal(further, origin):
-            break
-        origin = further
-    return new[np.cumsum(again == 0) - 1][origin] if len(again) else again
-
-
-def _pack(values: U64) -> tuple[int, bytes]:
-    largest = int(values.max()) if len(values) else 0
-    width = next(width for width in _WIDTHS if largest < 1 << 8 * width)
-    narrow = values.astype(_WIDTHS[width]).view(np.uint8).reshape(-1, width)
-    return width, np.ascontiguousarray(narrow.T).tobytes()
-
-
-def _unpack(block: bytes, count: int, width: int, name: str) -> U64:
-    limit = _MAX_SITES if name == "sites" else MAX_EVENTS
-    if not 0 <= count <= limit or width not in _WIDTHS:
-        raise TraceError(
-            f"column {name!r} claims {count} values of {width} bytes, expected at most {limit} of 1 to 8"
-        )
-    try:
-        unpacker = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_MEMORY_LIMIT)
-        packed = unpacker.decompress(block, max_length=count * width + 1)
-    except (lzma.LZMAError, EOFError, MemoryError) as error:
-        raise TraceError(f"column {name!r} is damaged: it does not decompress") from error
-    if len(packed) != count * width:
-        raise TraceError(f"column {name!r} does not hold the {count} values it claims")
-    planes = np.frombuffer(packed, dtype=np.uint8).reshape(width, count)
-    return np.ascontiguousarray(planes.T).view(_WIDTHS[width]).reshape(count).astype(np.uint64)

@@ -8,6 +8,7 @@ it.
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 import zlib
 
@@ -20,6 +21,17 @@ from gmlake.trace.trace import MAX_EVENTS, Kind, Trace
 
 _COLUMNS = ("kind", "id", "size", "stream")
 _MAX_NPY_HEADER = 1 << 12
+# What zipfile raises for damaged archives, in one version of Python or another.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    OSError,
+    ValueError,
+    OverflowError,
+    RuntimeError,
+)
 
 
 def sniff(data: bytes) -> bool:
@@ -34,7 +46,7 @@ def read(data: bytes, name: str, device: int | None) -> Trace:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             columns = {column: _column(archive, column) for column in _COLUMNS}
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError, OSError) as error:
+    except _DAMAGE as error:
         raise TraceError("is not an intact .npz archive") from error
     lengths = {len(column) for column in columns.values()}
     if len(lengths) != 1:
@@ -66,6 +78,8 @@ def _column(archive: zipfile.ZipFile, column: str) -> npt.NDArray[np.generic]:
         member = archive.getinfo(f"{column}.npy")
     except KeyError:
         raise TraceError(f"lacks the column {column}, expected {', '.join(_COLUMNS)}") from None
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise TraceError(f"packs column {column} in a way that numpy does not")
     if member.file_size > MAX_EVENTS * 8 + _MAX_NPY_HEADER:
         raise TraceError(
             f"claims {member.file_size} bytes for column {column}, more than {MAX_EVENTS} events"

@@ -18,19 +18,11 @@ from gmlake.trace.errors import TraceError
 
 # Whole runs of opcodes of fixed length, so that scanning costs a third of loading. A tuple of two numbers (a
 # pool's id) is one item here: a tuple opcode anywhere else is refused, hence tuples never nest.
-_INTEGER = (
-    rb"K.|M..|J....|\x8a\x08.{8}|\x8a\x07.{7}|\x8a\x06.{6}|\x8a\x05.{5}|\x8a\x04.{4}|\x8a\x03.{3}|\x8a\x00"
-)
-_RUN = re.compile(
-    rb"(?:[\]})(aesuldN\x88\x89\x94]|h.|j....|q.|(?:"
-    + _INTEGER
-    + rb"){2}\x86|"
-    + _INTEGER
-    + rb"|G.{8}|\x95.{8}){1,4000}",
-    re.DOTALL,
-)
+_INTEGER = rb"K.|M..|J....|\x8a\x05.{5}|\x8a\x06.{6}|\x8a\x07.{7}|\x8a\x08.{8}"
+_PLAIN = rb"[\]})(aesuldN\x88\x89\x94]|[hq].|j....|[G\x95].{8}"
+_RUN = re.compile(rb"(?:%b|(?:%b){2}\x86|%b){1,4000}" % (_PLAIN, _INTEGER, _INTEGER), re.DOTALL)
 _LENGTH_BYTES = {0x8C: 1, ord("X"): 4, 0x8D: 8}  # strings, by the width of their length
-_LONGEST = 16  # bytes; an admitted opcode that is cut off does not match either
+_WITH_ARGUMENT, _LONGEST = b"KMJ\x8ahqjrG\x95", 10  # admitted, but they do not match when they are cut off
 _LONG_BINPUT, _STOP = ord("r"), ord(".")
 
 
@@ -84,6 +76,6 @@ def _admit(data: bytes) -> None:
 
 def _refuse(opcode: int, position: int, end: int) -> NoReturn:
     known = next((known.name for known in pickletools.opcodes if ord(known.code) == opcode), None)
-    if known is None or end - position < _LONGEST:
+    if known is None or (opcode in _WITH_ARGUMENT and end - position < _LONGEST):
         raise TraceError(f"is a pickle that is damaged or cut short at byte {position}")
     raise TraceError(f"is a pickle that asks for {known} at byte {position}, expected plain types only")

@@ -24,7 +24,7 @@ class SiteTable:
         if not frames:
             return -1
         if not isinstance(frames, list):
-            raise TraceError("frames must be a list")
+            raise TraceError("has frames that are not a list")
         stack = tuple(self._frame(frame) for frame in frames)
         return self._stacks.setdefault(stack, len(self._stacks))
 
@@ -32,9 +32,11 @@ class SiteTable:
         known = self._seen.get(id(frame))
         if known is not None:
             return known[1]
-        if not isinstance(frame, dict) or not isinstance(frame.get("line", 0), int):
-            raise TraceError("a frame must have a filename, a line and a name")
-        content = Frame(str(frame.get("filename", "")), frame.get("line", 0), str(frame.get("name", "")))
+        if not isinstance(frame, dict):
+            raise TraceError("has a frame that is not a dict")
+        content = Frame(frame.get("filename", ""), frame.get("line", 0), frame.get("name", ""))
+        if [type(part) for part in content] != [str, int, str]:
+            raise TraceError("has a frame without a filename, a line and a name")
         number = self._frames.setdefault(content, len(self._frames))
         self._seen[id(frame)] = (frame, number)
         return number

@@ -17,6 +17,8 @@ import numpy as np
 
 from gmlake.trace.building import Rows, build, insert_marks, whole_numbers
 from gmlake.trace.errors import TraceError
+from gmlake.trace.formats.pools import Pools, with_pool_events
+from gmlake.trace.formats.segments import Segment, SegmentEvent, rewind
 from gmlake.trace.formats.sites import SiteTable
 from gmlake.trace.history import prepend_initial
 from gmlake.trace.trace import I64, U8, U64, CallSites, Kind, Trace
@@ -31,18 +33,8 @@ _CODES = {
     "segment_map": _SEGMENT,
     "segment_unmap": _SEGMENT,
 }
+_ACTIVE = ("active_allocated", "active_pending_free", "active_awaiting_free")
 _STEP = re.compile(r"ProfilerStep#\d+|iteration \d+")
-
-
-@dataclass(frozen=True)
-class SegmentEvent:
-    """Something the recorded allocator asked of the driver, before event `index` of the trace."""
-
-    index: int
-    action: str
-    address: int
-    size: int
-    stream: int
 
 
 @dataclass(frozen=True)
@@ -54,6 +46,10 @@ class History:
     segments: tuple[dict[str, Any], ...]  # at the end, as the snapshot has them
     segment_events: tuple[SegmentEvent, ...]
 
+    def first_segments(self) -> tuple[Segment, ...]:
+        """The segments when the history began, in address order."""
+        return rewind(self.segments, self.segment_events)
+
 
 def read_device(
     snapshot: dict[str, Any], events: list[Any], segments: list[Any], device: int, name: str
@@ -62,18 +58,22 @@ def read_device(
     if not all(isinstance(event, dict) for event in events):
         raise TraceError(f"has events of device {device} that are not dicts")
     actions = [event.get("action") for event in events]
-    code = np.array([_CODES.get(action, _OTHER) if isinstance(action, str) else _OTHER for action in actions])
+    if not all(isinstance(action, str) for action in actions):
+        raise TraceError(f"has events of device {device} without an action")
+    code = np.array([_CODES.get(action, _OTHER) for action in actions])
     of_client = np.flatnonzero(code <= _COMPLETED)
+    if not len(of_client):
+        raise TraceError(f"has a history of device {device} in which nothing is allocated or freed")
     address = whole_numbers([events[index].get("addr") for index in of_client], "'addr' of the events")
     folded = _fold(code[of_client], address)
     kept = of_client[folded]
-    pools = _Pools()
+    pools = Pools()
     sites = SiteTable()
     rows = _rows([events[index] for index in kept], code[kept], address[folded], pools, sites)
     blocks = _blocks(segments, rows, pools, sites)
     rows, initial = prepend_initial(rows, blocks)
     origin = np.concatenate((np.zeros(initial, np.int64), kept))
-    rows, initial, origin = _with_pool_events(rows, initial, origin)
+    rows, initial, origin = with_pool_events(rows, initial, origin)
     call_sites: CallSites | None = sites.finish()
     trace = build(
         rows,
@@ -108,7 +108,7 @@ def _fold(code: I64, address: I64) -> I64:
     return np.flatnonzero(keep)
 
 
-def _rows(events: list[dict[str, Any]], code: I64, address: I64, pools: _Pools, sites: SiteTable) -> Rows:
+def _rows(events: list[dict[str, Any]], code: I64, address: I64, pools: Pools, sites: SiteTable) -> Rows:
     kind: U8 = np.where(code == _ALLOC, Kind.ALLOCATE, Kind.FREE).astype(np.uint8)
     times = None
     if all("time_us" in event for event in events):
@@ -132,7 +132,7 @@ def _rows(events: list[dict[str, Any]], code: I64, address: I64, pools: _Pools, 
     )
 
 
-def _blocks(segments: Iterable[dict[str, Any]], rows: Rows, pools: _Pools, sites: SiteTable) -> Rows:
+def _blocks(segments: Iterable[dict[str, Any]], rows: Rows, pools: Pools, sites: SiteTable) -> Rows:
     """The blocks that are active at the end, as ALLOCATE rows."""
     found: list[tuple[int, int, int, int, int]] = []
     for segment in segments:
@@ -143,7 +143,7 @@ def _blocks(segments: Iterable[dict[str, Any]], rows: Rows, pools: _Pools, sites
         for block in blocks:
             if not isinstance(block, dict) or not isinstance(block.get("size"), int):
                 raise TraceError(f"has a block without a size in the segment at {address:#x}")
-            if str(block.get("state", "")).startswith("active"):
+            if block.get("state") in _ACTIVE:
                 requested = _requested(block)
                 site = sites.number(block.get("frames"))
                 found.append((block.get("address", address), requested, segment.get("stream", 0), pool, site))
@@ -171,52 +171,6 @@ def _requested(block: dict[str, Any]) -> Any:
     return block["size"]
 
 
-class _Pools:
-    """Numbers private pools from 1 as they are met; 0 is the ordinary pool."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[tuple[int, int], int] = {}
-
-    def number(self, pool_id: Any) -> int:
-        if pool_id is None:
-            return 0
-        if not (
-            isinstance(pool_id, list | tuple)
-            and len(pool_id) == 2
-            and all(isinstance(n, int) for n in pool_id)
-        ):
-            raise TraceError(f"names the pool {str(pool_id)[:40]!r}, expected two whole numbers")
-        first, second = pool_id
-        return 0 if first == second == 0 else self.numbers.setdefault((first, second), len(self.numbers) + 1)
-
-
-def _with_pool_events(rows: Rows, initial: int, origin: I64) -> tuple[Rows, int, I64]:
-    """Begin and end events where allocations pass from one pool to another."""
-    if rows.pool is None or not rows.pool.any():
-        return rows, initial, origin
-    made = np.flatnonzero(rows.kind == Kind.ALLOCATE)
-    pool = rows.pool[made]
-    previous = np.concatenate(([0], pool[:-1]))
-    ends, begins = (previous != pool) & (previous > 0), (previous != pool) & (pool > 0)
-    at = np.concatenate((made[ends], made[begins]))
-    count = len(at)
-    events = Rows(
-        np.repeat(np.array([Kind.END_POOL, Kind.BEGIN_POOL], np.uint8), [ends.sum(), begins.sum()]),
-        (np.concatenate((previous[ends], pool[begins])) - 1).astype(np.uint64),
-        np.zeros(count, np.int64),
-        np.zeros(count, np.int64),
-        np.zeros(count, np.int64),
-        np.full(count, -1, np.int32),
-        None if rows.time_us is None else rows.time_us[at],
-    )
-    # At one place the end comes before the begin, and both before the allocation: the sort is stable.
-    place = np.concatenate((at, np.arange(len(rows))))
-    order = np.argsort(place, kind="stable")
-    joined = Rows.join(events, rows).take(order)
-    origin = np.concatenate((origin[at], origin))[order]
-    return joined, initial + int(np.count_nonzero(at < initial)), origin
-
-
 def _segment_events(
     events: list[dict[str, Any]], indices: I64, origin: I64, initial: int, marks: I64
 ) -> Iterable[SegmentEvent]:
@@ -241,7 +195,8 @@ def _steps(trace: Trace, snapshot: dict[str, Any], device: int) -> I64:
         if isinstance(annotation, dict)
         and annotation.get("stage") == "START"
         and annotation.get("device", device) == device
-        and _STEP.fullmatch(str(annotation.get("name")))
+        and isinstance(annotation.get("name"), str)
+        and _STEP.fullmatch(annotation["name"])
     ]
     begins = np.sort(whole_numbers(times, "'time_us' of the annotations"))
     clock = np.maximum.accumulate(trace.time_us[trace.initial :])

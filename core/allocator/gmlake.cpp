@@ -1,0 +1,249 @@
+#include "allocator/gmlake.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "base/error.h"
+#include "base/units.h"
+
+namespace gmlake {
+namespace {
+
+constexpr Bytes unit = 512;
+constexpr Bytes absurd = 128 * TiB;  // more than any device can address
+
+constexpr std::array<OptionRow, 4> rows{{
+    {"target", OptionRow::Kind::real, "0.982",
+     "grow freely while peak active / reserved stays above this; below it, stitch"},
+    {"chunk_limit", OptionRow::Kind::bytes, "16MiB", "the largest chunk: a multiple of 2 MiB, a power of two"},
+    {"small_limit", OptionRow::Kind::bytes, "1MiB", "requests up to this size share slabs of 2 MiB"},
+    {"address_budget", OptionRow::Kind::real, "3",
+     "sBlocks may map this many times the reserved bytes before the least recently used go"},
+}};
+
+}  // namespace
+
+std::span<const OptionRow> GMLakeAllocator::option_rows() {
+  return rows;
+}
+
+std::unique_ptr<Allocator> GMLakeAllocator::make(Driver& driver, const Options& options) {
+  const Policy policy{.target = options.real("target"),
+                      .chunk_limit = options.bytes("chunk_limit"),
+                      .small_limit = options.bytes("small_limit"),
+                      .address_budget = options.real("address_budget")};
+  if (policy.target <= 0 || policy.target > 1)
+    throw InvalidArgument("option target must be above 0 and at most 1, not " + options.text("target"));
+  if (policy.chunk_limit < 2 * MiB || (policy.chunk_limit & (policy.chunk_limit - 1)) != 0)
+    throw InvalidArgument("option chunk_limit must be a power of two of at least 2MiB, not " +
+                          options.text("chunk_limit"));
+  if (policy.small_limit > 1 * MiB || policy.small_limit < unit)
+    throw InvalidArgument("option small_limit must be from 512 to 1MiB, not " + options.text("small_limit"));
+  if (policy.address_budget < 0)
+    throw InvalidArgument("option address_budget must not be negative, not " + options.text("address_budget"));
+  return std::make_unique<GMLakeAllocator>(driver, policy);
+}
+
+GMLakeAllocator::GMLakeAllocator(Driver& driver, const Policy& policy) : supply_(driver, policy) {
+  if (supply_.page != 2 * MiB)
+    throw DriverError("device " + std::to_string(driver.device()) + " maps memory in steps of " +
+                      format_bytes(driver.granularity()) + "; GMLake needs a divisor of 2 MiB");
+  ordinary_ = make_pool({});
+  if (ordinary_ == nullptr) throw DriverError("the driver refused to reserve addresses");
+}
+
+GMLakeAllocator::~GMLakeAllocator() {
+  (void)settle_limbo(true);
+}
+
+// ---- the five calls of a client
+
+Address GMLakeAllocator::allocate(Bytes size, Stream stream) {
+  if (size == 0) return 0;
+  if (size > absurd)
+    throw InvalidArgument("cannot allocate " + std::to_string(size) + " bytes: a request is at most 128 TiB");
+  std::lock_guard lock(mutex_);
+  if (!limbo_.empty() || !waiting_.empty()) (void)settle_limbo(false);
+  const Bytes rounded = round_up(size, unit);
+  Pool& pool = route(stream);
+  Address address = try_allocate(pool, rounded, size, stream);
+  if (address == 0) address = climb(pool, rounded, size, stream);
+
+  const PoolKind kind = rounded <= supply_.policy.small_limit ? PoolKind::small : PoolKind::large;
+  const auto bytes = static_cast<std::int64_t>(rounded);
+  Statistics& statistics = supply_.statistics;
+  statistics.allocation.increase(kind, 1);
+  statistics.active.increase(kind, 1);
+  statistics.allocated_bytes.increase(kind, bytes);
+  statistics.active_bytes.increase(kind, bytes);
+  statistics.requested_bytes.increase(kind, static_cast<std::int64_t>(size));
+  supply_.active += rounded;
+  supply_.high_water = std::max(supply_.high_water, supply_.active);
+  supply_.journal.note(JournalEntry::Action::alloc, address, size, stream);
+  return address;
+}
+
+void GMLakeAllocator::release(Address address) {
+  if (address == 0) return;
+  std::lock_guard lock(mutex_);
+  const Block block = find(address);
+  const bool small = block.small != nullptr;
+  const PoolKind kind = small ? PoolKind::small : PoolKind::large;
+  const Bytes bytes = small ? block.small->bytes() : block.pool->lake.size(block.large);
+  Bytes requested = 0;
+  std::uint32_t uses = 0;
+  Lane lane = 0;
+  if (small) {
+    requested = block.small->requested;
+    uses = block.small->uses;
+    lane = block.pool->small.lane(block.small);
+  } else if (block.large.extent != nullptr) {
+    requested = block.large.extent->requested;
+    uses = block.large.extent->uses;
+    lane = block.large.extent->user;
+  } else {
+    requested = block.large.stitched->requested;
+    uses = block.large.stitched->uses;
+    lane = block.large.stitched->user;
+  }
+  Statistics& statistics = supply_.statistics;
+  statistics.allocation.decrease(kind, 1);
+  statistics.allocated_bytes.decrease(kind, static_cast<std::int64_t>(bytes));
+  statistics.requested_bytes.decrease(kind, static_cast<std::int64_t>(requested));
+  supply_.journal.note(JournalEntry::Action::free_requested, address, requested, 0);
+
+  Clock clock;
+  supply_.fences.stamp(clock, lane);
+  if (uses == 0) {
+    free(block, clock, bytes, kind);
+    return;
+  }
+  for (Lane other = 0; other < lane_count; ++other)
+    if ((uses >> other & 1) != 0) supply_.fences.stamp(clock, other);
+  if (small)
+    block.small->limbo = true;
+  else if (block.large.extent != nullptr)
+    block.large.extent->state = Extent::State::limbo;
+  else
+    block.large.stitched->limbo = true;
+  limbo_.push_back({block, clock});
+}
+
+void GMLakeAllocator::record_stream(Address address, Stream stream) {
+  if (address == 0) return;
+  std::lock_guard lock(mutex_);
+  const Block block = find(address);
+  const Lane lane = supply_.fences.lane(stream);
+  const std::uint32_t bit = std::uint32_t{1} << lane;
+  // The block's own stream needs no note; in the crowd another stream of the same lane does.
+  if (block.small != nullptr) {
+    if (block.pool->small.stream(block.small) != stream) block.small->uses |= bit;
+  } else if (block.large.extent != nullptr) {
+    if (block.large.extent->user != lane || lane == crowd) block.large.extent->uses |= bit;
+  } else if (block.large.stitched->user != lane || lane == crowd) {
+    block.large.stitched->uses |= bit;
+  }
+}
+
+void GMLakeAllocator::trim() {
+  std::lock_guard lock(mutex_);
+  if (capturing()) return;  // nothing may be waited for while a stream captures
+  supply_.journal.note(JournalEntry::Action::trim, 0, supply_.chunks.reserved(), 0);
+  give_back_everything();
+}
+
+void GMLakeAllocator::set_limit(Bytes reserved) {
+  std::lock_guard lock(mutex_);
+  supply_.limit = reserved;
+}
+
+// ---- inside
+
+Address GMLakeAllocator::try_allocate(Pool& pool, Bytes rounded, Bytes size, Stream stream) {
+  return rounded <= supply_.policy.small_limit ? pool.small.allocate(rounded, size, stream)
+                                               : pool.lake.allocate(rounded, size, stream);
+}
+
+GMLakeAllocator::Block GMLakeAllocator::find(Address address) const {
+  auto look = [address](Pool& pool) -> Block {
+    if (pool.slabs.contains(address)) return {&pool, pool.small.find(address), {}};
+    return {&pool, nullptr, pool.lake.find(address)};
+  };
+  Block block = look(*ordinary_);
+  for (auto pool = private_.begin(); !block.small && !block.large && pool != private_.end(); ++pool)
+    block = look(*pool->second);
+  if (!block.small && !block.large)
+    throw InvalidArgument("address " + std::to_string(address) +
+                          " is not in use: it was never handed out, or it was released already");
+  return block;
+}
+
+void GMLakeAllocator::free(const Block& block, const Clock& clock, Bytes bytes, PoolKind kind) {
+  supply_.statistics.active.decrease(kind, 1);
+  supply_.statistics.active_bytes.decrease(kind, static_cast<std::int64_t>(bytes));
+  supply_.active -= bytes;
+  if (supply_.journal.on()) {
+    const Address address = block.small != nullptr           ? block.small->address()
+                            : block.large.extent != nullptr ? block.large.extent->address
+                                                            : block.large.stitched->address;
+    supply_.journal.note(JournalEntry::Action::free_completed, address, bytes, 0);
+  }
+  if (block.small != nullptr)
+    block.pool->small.free(block.small);
+  else
+    block.pool->lake.free(block.large, clock);
+}
+
+// Blocks that other streams used come free once those streams have passed the point of their release. One event per
+// lane covers all blocks released since the last one; nothing is asked while a stream captures.
+bool GMLakeAllocator::settle_limbo(bool wait) {
+  if (capturing()) return false;
+  while (!limbo_.empty() || !waiting_.empty()) {
+    if (waiting_.empty()) {
+      Clock clock;
+      for (const Limbo& entry : limbo_) clock.merge(entry.clock);
+      if (!supply_.fences.mark(clock, ticket_)) return false;
+      waiting_.swap(limbo_);
+    }
+    if (!(wait ? supply_.fences.synchronize(ticket_) : supply_.fences.passed(ticket_))) return false;
+    for (const Limbo& entry : waiting_) {
+      const bool small = entry.block.small != nullptr;
+      if (entry.block.large.extent != nullptr) entry.block.large.extent->state = Extent::State::live;
+      const Bytes bytes = small ? entry.block.small->bytes() : entry.block.pool->lake.size(entry.block.large);
+      free(entry.block, entry.clock, bytes, small ? PoolKind::small : PoolKind::large);
+    }
+    waiting_.clear();
+  }
+  return true;
+}
+
+Statistics GMLakeAllocator::statistics() const {
+  std::lock_guard lock(mutex_);
+  refresh_inactive();
+  Statistics statistics = supply_.statistics;
+  statistics.fences = supply_.fences.count();
+  return statistics;
+}
+
+void GMLakeAllocator::start_journal(std::size_t entries) {
+  std::lock_guard lock(mutex_);
+  supply_.journal.start(entries);
+}
+
+std::vector<JournalEntry> GMLakeAllocator::journal() const {
+  std::lock_guard lock(mutex_);
+  return supply_.journal.entries();
+}
+
+void GMLakeAllocator::reset_peaks() {
+  std::lock_guard lock(mutex_);
+  supply_.statistics.reset_peaks();
+}
+
+void GMLakeAllocator::reset_accumulated() {
+  std::lock_guard lock(mutex_);
+  supply_.statistics.reset_accumulated();
+}
+
+}  // namespace gmlake

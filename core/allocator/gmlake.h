@@ -1,0 +1,99 @@
+// Our allocator: routes requests to pools, keeps released blocks that streams still use in limbo, counts, and climbs the
+// ladder before it gives up. Where memory comes from is decided in pool/.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "allocator/allocator.h"
+#include "base/options.h"
+#include "pool/lake.h"
+#include "pool/slabs.h"
+#include "pool/small.h"
+#include "pool/supply.h"
+
+namespace gmlake {
+
+class GMLakeAllocator final : public Allocator {
+ public:
+  static std::span<const OptionRow> option_rows();
+  static std::unique_ptr<Allocator> make(Driver& driver, const Options& options);
+
+  GMLakeAllocator(Driver& driver, const Policy& policy);
+  ~GMLakeAllocator() override;
+
+  Address allocate(Bytes size, Stream stream) override;
+  void release(Address address) override;
+  void record_stream(Address address, Stream stream) override;
+  void begin_pool(PoolId id, StreamFilter filter) override;
+  void end_pool(PoolId id) override;
+  void release_pool(PoolId id) override;
+  void trim() override;
+  void set_limit(Bytes reserved) override;
+  Statistics statistics() const override;
+  void reset_peaks() override;
+  void reset_accumulated() override;
+  std::vector<SegmentInfo> segments() const override;
+  void check() const override;
+  void start_journal(std::size_t entries) override;
+  std::vector<JournalEntry> journal() const override;
+
+ private:
+  // The ordinary pool and the private ones. A private pool lives while a graph uses it or a block of it is out.
+  struct Pool {
+    Pool(Supply& supply, PoolId the_id, Address range, Bytes lake_size, Bytes slabs_size);
+    struct Addresses {  // freed after everything that was mapped in them
+      Ranges& ranges;
+      Address at;
+      Bytes size;
+      ~Addresses() { ranges.free(at, size); }
+    };
+    PoolId id;
+    int uses = 0;
+    Addresses addresses;
+    Lake lake;
+    Slabs slabs;
+    SmallPool small;
+    bool empty() const { return lake.empty() && small.empty(); }
+  };
+  struct Block {
+    Pool* pool = nullptr;
+    SmallPool::Block* small = nullptr;
+    Lake::Block large;
+  };
+  struct Scope {
+    PoolId id;
+    StreamFilter filter;
+  };
+  struct Limbo {
+    Block block;
+    Clock clock;
+  };
+
+  std::unique_ptr<Pool> make_pool(PoolId id);
+  Pool& route(Stream stream);
+  Address try_allocate(Pool& pool, Bytes rounded, Bytes size, Stream stream);
+  Address climb(Pool& pool, Bytes rounded, Bytes size, Stream stream);
+  Block find(Address address) const;
+  void free(const Block& block, const Clock& clock, Bytes bytes, PoolKind kind);
+  bool settle_limbo(bool wait);
+  bool capturing() { return !scopes_.empty() && supply_.fences.capturing(); }
+  void release_unused_pools();
+  void give_back_everything();
+  void refresh_inactive() const;
+  [[noreturn]] void out_of_memory(Bytes size);
+
+  mutable std::mutex mutex_;
+  mutable Supply supply_;
+  std::unique_ptr<Pool> ordinary_;
+  std::map<PoolId, std::unique_ptr<Pool>> private_;
+  std::vector<Scope> scopes_;  // innermost last
+  std::vector<Limbo> limbo_;
+  std::vector<Limbo> waiting_;  // for ticket_
+  Fences::Ticket ticket_;
+};
+
+}  // namespace gmlake

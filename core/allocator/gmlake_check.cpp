@@ -1,0 +1,159 @@
+// What our allocator shows of itself: segments for a snapshot, and the check of every invariant.
+#include <string>
+
+#include "allocator/gmlake.h"
+#include "base/error.h"
+
+namespace gmlake {
+namespace {
+
+// Runs of mapped memory. A block of several extents is shown as one.
+void show_arena(const Arena& arena, const Fences& fences, PoolId pool, std::vector<SegmentInfo>& segments) {
+  const Extent* before = nullptr;
+  for (const Extent* extent = arena.first(); extent != nullptr; before = extent, extent = extent->next) {
+    if (!extent->mapped()) continue;
+    if (before == nullptr || !before->mapped()) {
+      segments.push_back({.address = extent->address,
+                          .size = 0,
+                          .stream = fences.stream(extent->owner),
+                          .kind = PoolKind::large,
+                          .pool = pool,
+                          .expandable = true,
+                          .stitched = false,
+                          .blocks = {}});
+    }
+    SegmentInfo& segment = segments.back();
+    segment.size += extent->size;
+    if (before != nullptr && before->joined) {
+      segment.blocks.back().size += extent->size;
+      continue;
+    }
+    const auto state = extent->state == Extent::State::live    ? BlockInfo::State::active_allocated
+                       : extent->state == Extent::State::limbo ? BlockInfo::State::active_pending_free
+                                                               : BlockInfo::State::inactive;
+    segment.blocks.push_back({extent->address, extent->size, extent->requested, state});
+  }
+}
+
+void show_stitched(const Stitched& stitched, const Fences& fences, PoolId pool, std::vector<SegmentInfo>& segments) {
+  for (const auto& [address, block] : stitched.all()) {
+    const auto state = !block->active ? BlockInfo::State::inactive
+                       : block->limbo ? BlockInfo::State::active_pending_free
+                                      : BlockInfo::State::active_allocated;
+    segments.push_back({.address = address,
+                        .size = block->size,
+                        .stream = fences.stream(block->user),
+                        .kind = PoolKind::large,
+                        .pool = pool,
+                        .expandable = true,
+                        .stitched = true,
+                        .blocks = {{address, block->size, block->active ? block->requested : 0, state}}});
+  }
+}
+
+void show_slabs(const SmallPool& small, PoolId pool, std::vector<SegmentInfo>& segments) {
+  small.each_slab([&](const SmallPool::Slab& slab) {
+    SegmentInfo segment{.address = slab.address,
+                        .size = slab.blocks.size() * SmallPool::unit,
+                        .stream = slab.bins->stream,
+                        .kind = PoolKind::small,
+                        .pool = pool,
+                        .expandable = false,
+                        .stitched = false,
+                        .blocks = {}};
+    for (std::size_t place = 0; place < slab.blocks.size(); place += slab.blocks[place].size) {
+      const SmallPool::Block& block = slab.blocks[place];
+      const auto state = !block.live    ? BlockInfo::State::inactive
+                         : block.limbo ? BlockInfo::State::active_pending_free
+                                       : BlockInfo::State::active_allocated;
+      segment.blocks.push_back({block.address(), block.bytes(), block.live ? block.requested : 0, state});
+    }
+    segments.push_back(std::move(segment));
+  });
+}
+
+// Bytes of blocks that are out, and of chunks that are at home in the pool.
+struct Sum {
+  Bytes active = 0;
+  Bytes mapped = 0;
+};
+
+Sum sum_of(const Lake& lake, const SmallPool& small) {
+  Sum sum;
+  for (const Extent* extent = lake.arena().first(); extent != nullptr; extent = extent->next) {
+    if (extent->mapped()) sum.mapped += extent->size;
+    if (extent->state == Extent::State::live || extent->state == Extent::State::limbo ||
+        (extent->previous != nullptr && extent->previous->joined && extent->state != Extent::State::lent))
+      sum.active += extent->size;
+  }
+  for (const auto& [address, block] : lake.stitched().all())
+    if (block->active) sum.active += block->serves;
+  small.each_slab([&](const SmallPool::Slab& slab) {
+    for (std::size_t place = 0; place < slab.blocks.size(); place += slab.blocks[place].size)
+      if (slab.blocks[place].live) sum.active += slab.blocks[place].bytes();
+  });
+  return sum;
+}
+
+}  // namespace
+
+std::vector<SegmentInfo> GMLakeAllocator::segments() const {
+  std::lock_guard lock(mutex_);
+  std::vector<SegmentInfo> result;
+  auto show = [&](const Pool& pool) {
+    show_arena(pool.lake.arena(), supply_.fences, pool.id, result);
+    show_slabs(pool.small, pool.id, result);
+    show_stitched(pool.lake.stitched(), supply_.fences, pool.id, result);
+  };
+  show(*ordinary_);
+  for (const auto& [id, pool] : private_) show(*pool);
+  return result;
+}
+
+// PyTorch's inactive_split: free memory that cannot be given back because a part of its chunk is in use. Found by
+// walking, so its peak is the highest value that anyone has looked at.
+void GMLakeAllocator::refresh_inactive() const {
+  Lake::Splinters sum;
+  auto add = [&](const Pool& pool) {
+    const Lake::Splinters splinters = pool.lake.splinters();
+    sum.count += splinters.count;
+    sum.bytes += splinters.bytes;
+  };
+  add(*ordinary_);
+  for (const auto& [id, pool] : private_) add(*pool);
+  auto show = [](StatArray& array, std::int64_t value) {
+    for (Stat* stat : {&array.by[0], &array.by[static_cast<std::size_t>(PoolKind::large)]}) {
+      stat->current = value;
+      stat->peak = std::max(stat->peak, value);
+    }
+  };
+  show(supply_.statistics.inactive_split, sum.count);
+  show(supply_.statistics.inactive_split_bytes, sum.bytes);
+}
+
+void GMLakeAllocator::check() const {
+  std::lock_guard lock(mutex_);
+  auto fail = [](const std::string& what) { throw BrokenInvariant("allocator: " + what); };
+  Bytes active = 0;
+  Bytes mapped = 0;
+  auto look = [&](const Pool& pool) {
+    pool.lake.check();
+    pool.slabs.check();
+    pool.small.check();
+    const Sum sum = sum_of(pool.lake, pool.small);
+    active += sum.active;
+    mapped += sum.mapped + pool.slabs.bytes();
+  };
+  look(*ordinary_);
+  for (const auto& [id, pool] : private_) look(*pool);
+  Bytes chunks = 0;
+  for (const Chunk* chunk : supply_.chunks.all()) chunks += chunk->size;
+  const Statistics& statistics = supply_.statistics;
+  if (chunks != supply_.chunks.reserved() || chunks != static_cast<Bytes>(statistics.reserved_bytes.all().current))
+    fail("reserved bytes differ from the chunks that exist");
+  if (mapped + supply_.chunks.doomed_bytes() != chunks) fail("active and inactive bytes do not add up to reserved bytes");
+  if (active != supply_.active || active != static_cast<Bytes>(statistics.active_bytes.all().current))
+    fail("active bytes differ from the blocks that are out");
+}
+
+}  // namespace gmlake

@@ -1,0 +1,133 @@
+// What our allocator does when a request finds no room: the ladder, pools coming and going, giving memory back.
+#include <algorithm>
+#include <string>
+
+#include "allocator/gmlake.h"
+#include "base/error.h"
+#include "base/units.h"
+
+namespace gmlake {
+namespace {
+
+// Addresses for one pool: plenty for the largest device, little beside the 128 TiB that there are.
+constexpr Bytes shared_lake = 4 * TiB;
+constexpr Bytes shared_slabs = 256 * GiB;
+constexpr Bytes private_lake = 256 * GiB;
+constexpr Bytes private_slabs = 16 * GiB;
+
+}  // namespace
+
+GMLakeAllocator::Pool::Pool(Supply& supply, PoolId the_id, Address range, Bytes lake_size, Bytes slabs_size)
+    : id(the_id),
+      addresses{supply.ranges, range, lake_size + slabs_size},
+      lake(supply, the_id ? Lake::Kind::private_pool : Lake::Kind::shared, range, lake_size),
+      slabs(supply, lake, !the_id, range + lake_size, slabs_size),
+      small(supply, slabs) {}
+
+std::unique_ptr<GMLakeAllocator::Pool> GMLakeAllocator::make_pool(PoolId id) {
+  const Bytes lake = id ? private_lake : shared_lake;
+  const Bytes slabs = id ? private_slabs : shared_slabs;
+  const Address range = supply_.ranges.reserve(lake + slabs);
+  if (range == 0) return nullptr;
+  return std::make_unique<Pool>(supply_, id, range, lake, slabs);
+}
+
+// The ladder. Each rung may free memory, and each is followed by another search.
+Address GMLakeAllocator::climb(Pool& pool, Bytes rounded, Bytes size, Stream stream) {
+  ++supply_.statistics.num_alloc_retries;
+  supply_.chunks.retry();
+  supply_.ranges.retry();
+  if (capturing()) out_of_memory(size);  // nothing may be waited for
+  release_unused_pools();
+  (void)settle_limbo(false);
+  if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
+
+  // Wait for everything that is outstanding: blocks in limbo, old addresses.
+  ++supply_.statistics.num_sync_all_streams;
+  (void)settle_limbo(true);
+  (void)ordinary_->lake.settle(true);
+  if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
+
+  // Free chunks of the shared lake are no use to a slab or a private pool, nor spare slabs to a large block: give
+  // enough of them back to create others.
+  ordinary_->small.trim();
+  ordinary_->lake.trim(rounded);
+  ordinary_->slabs.trim();
+  if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
+  out_of_memory(size);
+}
+
+void GMLakeAllocator::out_of_memory(Bytes size) {
+  ++supply_.statistics.num_ooms;
+  supply_.journal.note(JournalEntry::Action::oom, 0, size, 0);
+  Bytes free = 0;
+  Bytes total = 0;
+  (void)supply_.driver.memory_info(free, total);
+  const Bytes reserved = supply_.chunks.reserved();
+  std::string text = "out of memory on device " + std::to_string(supply_.driver.device()) + ": " + format_bytes(size) +
+                     " asked, " + format_bytes(supply_.active) + " active, " + format_bytes(reserved) + " reserved, " +
+                     format_bytes(free) + " of " + format_bytes(total) + " free on the device";
+  if (supply_.limit < total) text += ", limited to " + format_bytes(supply_.limit);
+  const Bytes missing = supply_.active + round_up(size, Arena::unit) - std::min(supply_.active + size, reserved + free);
+  text += missing > 0 ? "; the request exceeds what is there by " + format_bytes(missing)
+                      : "; what is free lies in chunks that are partly in use, a smaller chunk_limit may help";
+  throw OutOfMemory(text);
+}
+
+GMLakeAllocator::Pool& GMLakeAllocator::route(Stream stream) {
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
+    if (scope->filter(stream)) return *private_.at(scope->id);
+  return *ordinary_;
+}
+
+void GMLakeAllocator::begin_pool(PoolId id, StreamFilter filter) {
+  if (!id) throw InvalidArgument("pool (0, 0) is the ordinary pool; a private pool needs another id");
+  std::lock_guard lock(mutex_);
+  auto found = private_.find(id);
+  if (found == private_.end()) {
+    auto pool = make_pool(id);
+    if (pool == nullptr) throw OutOfMemory("the driver refused to reserve addresses for a private pool");
+    found = private_.emplace(id, std::move(pool)).first;
+  }
+  ++found->second->uses;
+  scopes_.push_back({id, std::move(filter)});
+}
+
+void GMLakeAllocator::end_pool(PoolId id) {
+  std::lock_guard lock(mutex_);
+  auto scope = std::ranges::find(scopes_.rbegin(), scopes_.rend(), id, &Scope::id);
+  if (scope == scopes_.rend())
+    throw InvalidArgument("pool (" + std::to_string(id.capture) + ", " + std::to_string(id.user) + ") was not begun");
+  scopes_.erase(std::next(scope).base());
+}
+
+void GMLakeAllocator::release_pool(PoolId id) {
+  std::lock_guard lock(mutex_);
+  auto found = private_.find(id);
+  if (found == private_.end() || found->second->uses == 0)
+    throw InvalidArgument("pool (" + std::to_string(id.capture) + ", " + std::to_string(id.user) + ") is not in use");
+  --found->second->uses;
+}
+
+// A pool that no graph uses any more goes as soon as its last block is released.
+void GMLakeAllocator::release_unused_pools() {
+  for (auto entry = private_.begin(); entry != private_.end();) {
+    Pool& pool = *entry->second;
+    const bool unused = pool.uses == 0 && pool.empty() &&
+                        std::ranges::none_of(scopes_, [&](const Scope& scope) { return scope.id == pool.id; });
+    entry = unused ? private_.erase(entry) : std::next(entry);
+  }
+}
+
+void GMLakeAllocator::give_back_everything() {
+  (void)settle_limbo(true);
+  supply_.chunks.retry();
+  release_unused_pools();
+  ordinary_->small.trim();
+  ordinary_->lake.trim(std::numeric_limits<Bytes>::max());
+  ordinary_->slabs.trim();
+  supply_.chunks.retry();
+  supply_.ranges.retry();
+}
+
+}  // namespace gmlake

@@ -1,0 +1,92 @@
+#include "memory/chunks.h"
+
+namespace gmlake {
+namespace {
+
+bool gone(Status status) {
+  return status == Status::success || status == Status::deinitialized;
+}
+
+}  // namespace
+
+Chunks::~Chunks() {
+  retry();
+  for (Chunk* chunk : chunks_) {
+    (void)driver_.release(chunk->handle);
+    delete chunk;
+  }
+}
+
+Bytes Chunks::doomed_bytes() const {
+  Bytes bytes = 0;
+  for (const Chunk* chunk : doomed_) bytes += chunk->size;
+  return bytes;
+}
+
+Chunk* Chunks::create(Bytes size, PoolKind kind) {
+  Handle handle = 0;
+  if (driver_.create(size, handle) != Status::success) return nullptr;
+  auto* chunk = new Chunk{.handle = handle, .size = size, .kind = kind};
+  chunks_.insert(chunk);
+  reserved_ += size;
+  statistics_.segment.increase(kind, 1);
+  statistics_.reserved_bytes.increase(kind, static_cast<std::int64_t>(size));
+  ++statistics_.num_device_alloc;
+  return chunk;
+}
+
+void Chunks::destroy(Chunk* chunk) {
+  if (!try_destroy(chunk)) doomed_.push_back(chunk);
+}
+
+bool Chunks::try_destroy(Chunk* chunk) {
+  if (!gone(driver_.release(chunk->handle))) return false;
+  reserved_ -= chunk->size;
+  statistics_.segment.decrease(chunk->kind, 1);
+  statistics_.reserved_bytes.decrease(chunk->kind, static_cast<std::int64_t>(chunk->size));
+  ++statistics_.num_device_free;
+  chunks_.erase(chunk);
+  delete chunk;
+  return true;
+}
+
+bool Chunks::map_run(Address at, std::span<Chunk* const> run) {
+  Address end = at;
+  bool mapped = true;
+  for (Chunk* chunk : run) {
+    mapped = driver_.map(end, chunk->size, chunk->handle) == Status::success;
+    if (!mapped) break;
+    end += chunk->size;
+  }
+  statistics_.mapped_bytes.increase(static_cast<std::int64_t>(end - at));
+  if (mapped && driver_.set_access(at, end - at) == Status::success) return true;
+  if (end > at) undo(at, end - at);
+  return false;
+}
+
+bool Chunks::unmap(Address at, Bytes size) {
+  if (!gone(driver_.unmap(at, size))) return false;
+  statistics_.mapped_bytes.decrease(static_cast<std::int64_t>(size));
+  return true;
+}
+
+void Chunks::undo(Address at, Bytes size) {
+  if (!unmap(at, size)) stuck_.push_back({at, size});
+}
+
+void Chunks::change_kind(Chunk* chunk, PoolKind kind) {
+  if (chunk->kind == kind) return;
+  const auto bytes = static_cast<std::int64_t>(chunk->size);
+  statistics_.segment.by[static_cast<std::size_t>(chunk->kind)].decrease(1);
+  statistics_.reserved_bytes.by[static_cast<std::size_t>(chunk->kind)].decrease(bytes);
+  statistics_.segment.by[static_cast<std::size_t>(kind)].increase(1);
+  statistics_.reserved_bytes.by[static_cast<std::size_t>(kind)].increase(bytes);
+  chunk->kind = kind;
+}
+
+void Chunks::retry() {
+  std::erase_if(stuck_, [this](const Span& span) { return unmap(span.at, span.size); });
+  std::erase_if(doomed_, [this](Chunk* chunk) { return try_destroy(chunk); });
+}
+
+}  // namespace gmlake

@@ -1,0 +1,61 @@
+// Physical memory: the chunks that exist, how many bytes they are, and how they are created, mapped, unmapped and given
+// back. A chunk is mapped whole. Where its mappings are and who uses them is not known here.
+#pragma once
+
+#include <span>
+#include <unordered_set>
+#include <vector>
+
+#include "driver/driver.h"
+#include "watch/statistics.h"
+
+namespace gmlake {
+
+struct Chunk {
+  Handle handle = 0;
+  Bytes size = 0;
+  Address home = 0;           // its address in an arena; 0 while it is loose
+  std::uint32_t aliases = 0;  // sBlocks that map it too
+  PoolKind kind = PoolKind::large;
+};
+
+class Chunks {
+ public:
+  Chunks(Driver& driver, Statistics& statistics) : driver_(driver), statistics_(statistics) {}
+  Chunks(const Chunks&) = delete;
+  Chunks& operator=(const Chunks&) = delete;
+  ~Chunks();  // gives back what is still loose
+
+  Bytes reserved() const { return reserved_; }
+  std::size_t count() const { return chunks_.size(); }
+  Bytes doomed_bytes() const;  // of chunks that the driver refused to take back
+  const std::unordered_set<Chunk*>& all() const { return chunks_; }
+
+  Chunk* create(Bytes size, PoolKind kind);  // nullptr: the driver refused
+  void destroy(Chunk* chunk);                // must be unmapped everywhere
+
+  // Maps the chunks one after the other from `at` on, and grants access to the whole run, or changes nothing.
+  bool map_run(Address at, std::span<Chunk* const> run);
+  bool unmap(Address at, Bytes size);  // false: the driver refused
+  void undo(Address at, Bytes size);   // unmaps what was never used
+  void change_kind(Chunk* chunk, PoolKind kind);
+
+  // What the driver refused to destroy or undo is remembered; this tries again.
+  void retry();
+
+ private:
+  struct Span {
+    Address at;
+    Bytes size;
+  };
+  Driver& driver_;
+  Statistics& statistics_;
+  std::unordered_set<Chunk*> chunks_;
+  bool try_destroy(Chunk* chunk);
+
+  std::vector<Span> stuck_;      // mappings that could not be undone
+  std::vector<Chunk*> doomed_;   // chunks that could not be destroyed
+  Bytes reserved_ = 0;
+};
+
+}  // namespace gmlake

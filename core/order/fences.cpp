@@ -1,0 +1,127 @@
+#include "order/fences.h"
+
+#include <algorithm>
+
+namespace gmlake {
+
+Fences::~Fences() {
+  for (Event event : spare_) (void)driver_.destroy_event(event);
+}
+
+Lane Fences::look_up(Stream stream) {
+  Lane found = crowd;
+  for (Lane lane = 0; lane < crowd; ++lane) {
+    if (streams_[lane].empty()) streams_[lane].push_back(stream);
+    if (streams_[lane].front() == stream) {
+      found = lane;
+      break;
+    }
+  }
+  if (found == crowd && std::ranges::find(streams_[crowd], stream) == streams_[crowd].end())
+    streams_[crowd].push_back(stream);
+  last_stream_ = stream;
+  last_lane_ = found;
+  known_ = true;
+  return found;
+}
+
+bool Fences::wait(const Clock& clock, Stream stream) {
+  const Lane waiter = lane(stream);
+  bool waited = false;
+  for (Lane other = 0; other < lane_count; ++other) {
+    if (clock.epochs[other] <= done_[waiter][other]) continue;
+    std::vector<Event> events;
+    bool ordered = record(other, events);
+    for (Event event : events) {
+      ordered = ordered && driver_.wait(stream, event) == Status::success;
+      give_event(event);  // a wait that was enqueued keeps what it waits for, whatever becomes of the event
+    }
+    if (!ordered) return false;
+    waited = true;
+    // What one stream of the crowd waited for says nothing about the others.
+    if (waiter != crowd) done_[waiter][other] = epoch_[other] - 1;
+  }
+  if (waited) ++fences_;
+  return true;
+}
+
+bool Fences::mark(const Clock& clock, Ticket& ticket) {
+  for (Lane lane = 0; lane < lane_count; ++lane) {
+    if (clock.epochs[lane] <= finished_[lane]) continue;
+    if (!record(lane, ticket.events)) {
+      for (Event event : ticket.events) give_event(event);
+      ticket = {};
+      return false;
+    }
+    ticket.epochs[lane] = epoch_[lane] - 1;
+  }
+  return true;
+}
+
+bool Fences::passed(Ticket& ticket) {
+  while (!ticket.events.empty()) {
+    const Status status = driver_.query(ticket.events.back());
+    if (status != Status::success && status != Status::deinitialized) return false;
+    give_event(ticket.events.back());
+    ticket.events.pop_back();
+  }
+  finish(ticket);
+  return true;
+}
+
+bool Fences::synchronize(Ticket& ticket) {
+  for (Event event : ticket.events) {
+    const Status status = driver_.synchronize(event);
+    if (status != Status::success && status != Status::deinitialized) return false;
+  }
+  for (Event event : ticket.events) give_event(event);
+  ticket.events.clear();
+  finish(ticket);
+  return true;
+}
+
+void Fences::finish(Ticket& ticket) {
+  for (Lane lane = 0; lane < lane_count; ++lane) {
+    finished_[lane] = std::max(finished_[lane], ticket.epochs[lane]);
+    for (auto& known : done_) known[lane] = std::max(known[lane], finished_[lane]);
+  }
+  ticket = {};
+}
+
+bool Fences::capturing() {
+  for (const auto& streams : streams_)
+    for (Stream stream : streams) {
+      bool captured = false;
+      if (driver_.is_capturing(stream, captured) == Status::success && captured) return true;
+    }
+  return false;
+}
+
+void Fences::everything(Clock& clock) const {
+  for (Lane lane = 0; lane < lane_count; ++lane)
+    if (!streams_[lane].empty()) clock.epochs[lane] = epoch_[lane];
+}
+
+// Records an event on every stream of the lane and ends its epoch.
+bool Fences::record(Lane lane, std::vector<Event>& events) {
+  for (Stream stream : streams_[lane]) {
+    Event event = 0;
+    if (!take_event(event)) return false;
+    if (driver_.record(event, stream) != Status::success) {
+      give_event(event);
+      return false;
+    }
+    events.push_back(event);
+  }
+  ++epoch_[lane];
+  return true;
+}
+
+bool Fences::take_event(Event& event) {
+  if (spare_.empty()) return driver_.create_event(event) == Status::success;
+  event = spare_.back();
+  spare_.pop_back();
+  return true;
+}
+
+}  // namespace gmlake

@@ -1,0 +1,295 @@
+#include "pool/arena.h"
+
+#include <bit>
+#include <string>
+
+#include "base/error.h"
+#include "base/units.h"
+
+namespace gmlake {
+namespace {
+
+constexpr std::size_t word_bits = 64;
+
+}  // namespace
+
+Arena::Arena(Address range, Bytes size, Bytes page)
+    : range_(range), size_(size), page_(page), index_(lane_count), top_(range) {
+  reach(range + page);
+  first_extent_ = make(range, size, Extent::State::hole, 0);
+  starts_[0] = first_extent_;
+  occupied_[0] |= 1;
+}
+
+// ---- look-up
+
+Extent* Arena::first_fit(Lane owner, Bytes size) const {
+  const std::size_t page = index_[owner].find(static_cast<std::uint32_t>(size / unit));
+  if (page == FirstFit::none) return nullptr;
+  Extent* extent = starts_[page];
+  while (extent->state != Extent::State::free || extent->owner != owner || extent->size < size) extent = extent->next;
+  return extent;
+}
+
+Extent* Arena::starting_at(Address address) const {
+  const std::size_t page = page_of(address);
+  if (page >= starts_.size()) return nullptr;
+  Extent* extent = starts_[page];
+  while (extent != nullptr && extent->address < address) extent = extent->next;
+  return extent != nullptr && extent->address == address ? extent : nullptr;
+}
+
+Extent* Arena::covering(Address address) const {
+  std::size_t page = std::min(page_of(address), starts_.size() - 1);
+  if (starts_[page] == nullptr || starts_[page]->address > address) {  // the last start before this page
+    std::size_t word = page / word_bits;
+    std::uint64_t bits = occupied_[word] & ((std::uint64_t{1} << page % word_bits) - 1);
+    while (bits == 0) bits = occupied_[--word];
+    page = word * word_bits + static_cast<std::size_t>(std::bit_width(bits)) - 1;
+  }
+  Extent* extent = starts_[page];
+  while (extent->end() <= address) extent = extent->next;
+  return extent;
+}
+
+bool Arena::is_free(Address at, Bytes size) const {
+  for (Extent* extent = covering(at);; extent = extent->next) {
+    if (extent->state != Extent::State::free) return false;
+    if (extent->end() >= at + size) return true;
+  }
+}
+
+void Arena::merge_clocks(Address at, Bytes size, Clock& clock) const {
+  for (Extent* extent = covering(at); extent != nullptr && extent->address < at + size; extent = extent->next)
+    clock.merge(extent->clock);
+}
+
+// ---- blocks
+
+Extent* Arena::take(Extent* free, Bytes size, Extent::State state, Lane user) {
+  unlist(free);
+  Extent* rest = free->size > size ? split(free, size) : nullptr;
+  free->state = state;
+  if (rest != nullptr) list(rest);
+  free_bytes_ -= size;
+  free->user = user;
+  free->uses = 0;
+  return free;
+}
+
+Extent* Arena::take(Address at, Bytes size, Extent::State state, Lane user) {
+  Extent* extent = covering(at);
+  if (extent->address < at) {
+    unlist(extent);
+    Extent* rest = split(extent, at - extent->address);
+    list(extent);
+    list(rest);
+    extent = rest;
+  }
+  Extent* block = extent;
+  for (const Address end = at + size;; extent = extent->next) {
+    take(extent, std::min(extent->end(), end) - extent->address, state, user);
+    extent->joined = extent->end() < end;
+    if (!extent->joined) return block;
+  }
+}
+
+void Arena::give_back(Extent* block, const Clock& clock) {
+  for (bool more = true; more;) {
+    more = block->joined;
+    Extent* next = block->next;
+    block->joined = false;
+    block->clock.merge(clock);
+    free_bytes_ += block->size;
+    become(block, Extent::State::free);
+    block = next;
+  }
+}
+
+// ---- chunks
+
+void Arena::settle_at(Address at, Chunk* chunk, Lane owner, const Clock& clock) {
+  reach(at + chunk->size + page_);
+  Extent* extent = covering(at);
+  if (extent->address < at) extent = split(extent, at - extent->address);
+  if (extent->size > chunk->size) split(extent, chunk->size);
+  for (std::size_t page = page_of(at); page < page_of(at + chunk->size); ++page) chunks_[page] = chunk;
+  chunk->home = at;
+  extent->owner = owner;
+  extent->clock = clock;
+  free_bytes_ += extent->size;
+  top_ = std::max(top_, extent->end());
+  become(extent, Extent::State::free);
+}
+
+void Arena::leave(Chunk* chunk, Extent::State state) {
+  const Address at = chunk->home;
+  // A chunk's space may be in the hands of several owners: take it out piece by piece.
+  for (Extent* extent = take(at, chunk->size, Extent::State::live, 0);;) {
+    const bool more = extent->joined;
+    Extent* next = extent->next;
+    extent->joined = false;
+    extent->clock = {};
+    extent->owner = 0;
+    become(extent, state);
+    if (!more) break;
+    extent = next;
+  }
+  for (std::size_t page = page_of(at); page < page_of(at + chunk->size); ++page) chunks_[page] = nullptr;
+  chunk->home = 0;
+}
+
+void Arena::bury(Address at, Bytes size) {
+  Extent* extent = covering(at);
+  if (extent->address < at) extent = split(extent, at - extent->address);
+  if (extent->size > size) split(extent, size);
+  become(extent, Extent::State::hole);
+}
+
+// ---- the list of extents and its indexes
+
+Extent* Arena::make(Address address, Bytes size, Extent::State state, Lane owner) {
+  if (spare_.empty()) {
+    store_.emplace_back();
+    spare_.push_back(&store_.back());
+  }
+  Extent* extent = spare_.back();
+  spare_.pop_back();
+  *extent = {};
+  extent->address = address;
+  extent->size = size;
+  extent->state = state;
+  extent->owner = owner;
+  ++extent_count_;
+  return extent;
+}
+
+void Arena::drop(Extent* extent) {
+  unlink(extent);
+  spare_.push_back(extent);
+  --extent_count_;
+}
+
+void Arena::link_after(Extent* extent, Extent* before) {
+  extent->previous = before;
+  extent->next = before->next;
+  before->next = extent;
+  if (extent->next != nullptr) extent->next->previous = extent;
+  const std::size_t page = page_of(extent->address);
+  if (page >= starts_.size()) reach(extent->address + page_);
+  if (page_of(before->address) != page) {  // the first of its page
+    starts_[page] = extent;
+    occupied_[page / word_bits] |= std::uint64_t{1} << page % word_bits;
+  }
+}
+
+void Arena::unlink(Extent* extent) {
+  const std::size_t page = page_of(extent->address);
+  if (starts_[page] == extent) {
+    Extent* next = extent->next;
+    const bool same = next != nullptr && page_of(next->address) == page;
+    starts_[page] = same ? next : nullptr;
+    if (!same) occupied_[page / word_bits] &= ~(std::uint64_t{1} << page % word_bits);
+  }
+  if (extent->previous != nullptr) extent->previous->next = extent->next;
+  if (extent->next != nullptr) extent->next->previous = extent->previous;
+}
+
+Extent* Arena::split(Extent* extent, Bytes size) {
+  Extent* rest = make(extent->address + size, extent->size - size, extent->state, extent->owner);
+  rest->clock = extent->clock;
+  extent->size = size;
+  link_after(rest, extent);
+  return rest;
+}
+
+// May an extent be joined with a neighbour once it has this state?
+bool Arena::joins(const Extent* neighbour, Extent::State state, Lane owner) {
+  if (neighbour == nullptr || neighbour->state != state) return false;
+  return state == Extent::State::free ? neighbour->owner == owner
+                                      : state == Extent::State::hole || state == Extent::State::dying;
+}
+
+// Gives the extent, which is in no index, a new state and joins it with its neighbours. It keeps its old state until
+// it is complete, so that no index sees a part of it.
+void Arena::become(Extent* extent, Extent::State state) {
+  if (Extent* next = extent->next; joins(next, state, extent->owner)) {
+    if (state == Extent::State::free) unlist(next);
+    extent->size += next->size;
+    extent->clock.merge(next->clock);
+    drop(next);
+  }
+  if (Extent* previous = extent->previous; joins(previous, state, extent->owner)) {
+    if (state == Extent::State::free) unlist(previous);
+    previous->size += extent->size;
+    previous->clock.merge(extent->clock);
+    drop(extent);
+    extent = previous;
+  }
+  extent->state = state;
+  if (state == Extent::State::free) list(extent);
+}
+
+void Arena::list(Extent* extent) {
+  refresh(page_of(extent->address), extent->owner);
+}
+
+void Arena::unlist(Extent* extent) {
+  const Extent::State state = extent->state;
+  extent->state = Extent::State::live;
+  refresh(page_of(extent->address), extent->owner);
+  extent->state = state;
+}
+
+// In units: the largest free extent of the owner that begins in the page.
+std::uint32_t Arena::largest(std::size_t page, Lane owner) const {
+  Bytes size = 0;
+  if (page >= starts_.size()) return 0;
+  for (Extent* extent = starts_[page]; extent != nullptr && page_of(extent->address) == page; extent = extent->next)
+    if (extent->state == Extent::State::free && extent->owner == owner) size = std::max(size, extent->size);
+  return static_cast<std::uint32_t>(size / unit);
+}
+
+void Arena::refresh(std::size_t page, Lane owner) {
+  FirstFit& index = index_[owner];
+  if (page >= index.pages()) index.resize(starts_.size());
+  index.set(page, largest(page, owner));
+}
+
+void Arena::reach(Address end) {
+  const std::size_t pages = page_of(std::min(end, range_ + size_) + page_ - 1);
+  if (pages <= starts_.size()) return;
+  const std::size_t wanted = std::max(pages, 2 * starts_.size());
+  starts_.resize(wanted);
+  chunks_.resize(wanted);
+  occupied_.resize(wanted / word_bits + 1);
+}
+
+void Arena::check() const {
+  auto fail = [](const std::string& what, Address at) {
+    throw BrokenInvariant("arena: " + what + " at address " + std::to_string(at));
+  };
+  Address at = range_;
+  Bytes free = 0;
+  for (Extent* extent = first_extent_; extent != nullptr; extent = extent->next) {
+    if (extent->address != at) fail("extents do not tile the range", extent->address);
+    if (extent->size == 0 || extent->size % unit != 0) fail("an extent has an odd size", at);
+    if (joins(extent->next, extent->state, extent->owner)) fail("neighbours were not joined", at);
+    if (starting_at(at) != extent || covering(at + extent->size - 1) != extent) fail("the page index is wrong", at);
+    for (Address page = round_up(at - range_, page_) + range_; page < std::min(extent->end(), top_); page += page_)
+      if ((chunk_at(page) != nullptr) != extent->mapped()) fail("mapped extents and chunks differ", page);
+    if (extent->state == Extent::State::free) {
+      free += extent->size;
+      Extent* fit = first_fit(extent->owner, extent->size);
+      if (fit == nullptr || fit->address > at) fail("a free extent is not in its index", at);
+    }
+    at = extent->end();
+  }
+  if (at != range_ + size_) fail("extents end early", at);
+  for (Lane owner = 0; owner < lane_count; ++owner)
+    for (std::size_t page = 0; page < index_[owner].pages(); ++page)
+      if (index_[owner].at(page) != largest(page, owner)) fail("an index is stale", range_ + page * page_);
+  if (free != free_bytes_) fail("free bytes are miscounted", range_);
+}
+
+}  // namespace gmlake

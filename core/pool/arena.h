@@ -1,0 +1,86 @@
+// One growing range of addresses in which blocks are split and coalesced. Free space belongs to lanes: a lane's requests
+// go to the lowest address of its own free space that fits (first fit packs long-lived blocks together at the bottom and
+// leaves the large runs at the top), and what another lane borrows returns to its owner, so that a program that repeats
+// itself finds the same layout again. The arena knows which chunk is at home where, but calls no driver and decides
+// nothing about growing, stitching or waiting: the allocator does.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "base/vocabulary.h"
+#include "memory/chunks.h"
+#include "pool/extent.h"
+#include "pool/first_fit.h"
+
+namespace gmlake {
+
+class Arena {
+ public:
+  static constexpr Bytes unit = 512;  // every size and address is a multiple
+
+  Arena(Address range, Bytes size, Bytes page);
+
+  Address range() const { return range_; }
+  Bytes size() const { return size_; }
+  bool contains(Address address) const { return address - range_ < size_; }
+
+  // Look-up.
+  Extent* first() const { return first_extent_; }
+  Extent* first_fit(Lane owner, Bytes size) const;  // free, or nullptr
+  Extent* starting_at(Address address) const;       // the extent that begins exactly there, or nullptr
+  Extent* covering(Address address) const;
+  Chunk* chunk_at(Address address) const {
+    const std::size_t page = page_of(address);
+    return page < chunks_.size() ? chunks_[page] : nullptr;
+  }
+  bool is_free(Address at, Bytes size) const;  // every byte, whoever owns it
+  void merge_clocks(Address at, Bytes size, Clock& clock) const;
+
+  // Blocks. `at` .. `at + size` must be free; the result is the first extent of the block.
+  Extent* take(Extent* free, Bytes size, Extent::State state, Lane user);
+  Extent* take(Address at, Bytes size, Extent::State state, Lane user);
+  void give_back(Extent* block, const Clock& clock);  // all joined extents become free for their owners
+
+  // Chunks. settle_at makes a hole free space of the owner; leave makes free space a dying span or a hole.
+  void settle_at(Address at, Chunk* chunk, Lane owner, const Clock& clock);
+  void leave(Chunk* chunk, Extent::State state);
+  void bury(Address at, Bytes size);  // a dying span has been unmapped: now it is a hole
+
+  Bytes free_bytes() const { return free_bytes_; }
+  std::size_t extent_count() const { return extent_count_; }
+  Address top() const { return top_; }  // nothing was ever mapped at or above
+
+  void check() const;  // throws BrokenInvariant
+
+ private:
+  std::size_t page_of(Address address) const { return (address - range_) / page_; }
+  Extent* make(Address address, Bytes size, Extent::State state, Lane owner);
+  void drop(Extent* extent);
+  void link_after(Extent* extent, Extent* before);
+  void unlink(Extent* extent);
+  Extent* split(Extent* extent, Bytes size);  // keeps the front, returns the rest
+  void become(Extent* extent, Extent::State state);
+  void list(Extent* extent);     // enters a free extent into its owner's index
+  void unlist(Extent* extent);
+  void refresh(std::size_t page, Lane owner);
+  std::uint32_t largest(std::size_t page, Lane owner) const;
+  void reach(Address end);       // makes the page tables long enough
+  static bool joins(const Extent* neighbour, Extent::State state, Lane owner);
+
+  Address range_;
+  Bytes size_;
+  Bytes page_;
+  Extent* first_extent_ = nullptr;
+  std::vector<Extent*> starts_;          // per page: the first extent that begins in it
+  std::vector<std::uint64_t> occupied_;  // a bit per page: does any extent begin in it?
+  std::vector<Chunk*> chunks_;           // per page: the chunk at home there
+  std::vector<FirstFit> index_;          // per lane
+  std::deque<Extent> store_;
+  std::vector<Extent*> spare_;
+  Bytes free_bytes_ = 0;
+  std::size_t extent_count_ = 0;
+  Address top_;
+};
+
+}  // namespace gmlake

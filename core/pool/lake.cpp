@@ -1,0 +1,186 @@
+#include "pool/lake.h"
+
+#include <algorithm>
+
+#include "base/units.h"
+
+namespace gmlake {
+
+Lake::Lake(Supply& supply, Kind kind, Address range, Bytes size)
+    : supply_(supply),
+      kind_(kind),
+      arena_(range, size, supply.page),
+      stitched_(supply, arena_),
+      retirement_(supply.chunks, supply.fences, [this](Address at, Bytes bytes) { arena_.bury(at, bytes); }) {}
+
+// By now nobody uses the memory: the process is ending or the pool was given up.
+Lake::~Lake() {
+  stitched_.deactivate_all();
+  for (Extent* extent = arena_.first(); extent != nullptr;) {
+    const bool used = extent->state == Extent::State::live || extent->state == Extent::State::limbo;
+    if (used) arena_.give_back(extent, {});
+    extent = used ? arena_.first() : extent->next;
+  }
+  trim(std::numeric_limits<Bytes>::max());
+}
+
+Address Lake::allocate(Bytes size, Bytes requested, Stream stream) {
+  const Address at = find_room(size, requested, stream);
+  if (at != 0) active_ += size;
+  return at;
+}
+
+Lake::Block Lake::find(Address address) const {
+  if (!arena_.contains(address)) {
+    SBlock* block = stitched_.at(address);
+    return {nullptr, block != nullptr && block->active && !block->limbo ? block : nullptr};
+  }
+  Extent* extent = arena_.starting_at(address);
+  const bool live = extent != nullptr && extent->state == Extent::State::live &&
+                    !(extent->previous != nullptr && extent->previous->joined);
+  return {live ? extent : nullptr, nullptr};
+}
+
+Bytes Lake::size(Block block) const {
+  if (block.stitched != nullptr) return block.stitched->serves;
+  Bytes size = block.extent->size;
+  for (const Extent* part = block.extent; part->joined; part = part->next) size += part->next->size;
+  return size;
+}
+
+void Lake::free(Block block, const Clock& clock) {
+  active_ -= size(block);
+  if (block.stitched != nullptr)
+    stitched_.deactivate(block.stitched, clock);
+  else
+    arena_.give_back(block.extent, clock);
+}
+
+Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
+  const Lane lane = supply_.fences.lane(stream);
+  Extent* own = arena_.first_fit(lane, size);
+  const bool known = recurrence_.note(size, active_);
+  if (kind_ == Kind::private_pool) {
+    if (own != nullptr && supply_.fences.settled(own->clock, lane))
+      return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
+    return grow(size, requested, lane, stream);
+  }
+  if (own != nullptr && (supply_.fences.settled(own->clock, lane) || supply_.fences.wait(own->clock, stream)))
+    return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
+
+  Clock clock;
+  if (SBlock* block = stitched_.find(size, clock); block != nullptr && supply_.fences.wait(clock, stream)) {
+    stitched_.activate(block, lane);
+    block->requested = requested;
+    ++supply_.statistics.sblock_hits;
+    return block->address;
+  }
+  if (Extent* other = borrow(size, lane, true); other != nullptr)
+    return hand_out(arena_.take(other, size, Extent::State::live, lane), requested);
+
+  (void)settle(false);
+  if (Address at = grow(size, requested, lane, stream); at != 0) return at;
+  if (Extent* other = borrow(size, lane, false); other != nullptr)
+    return take_fenced(other->address, size, requested, lane, stream);
+
+  const std::vector<Gap> all = gaps(lane, Mixing::any);
+  if (auto window = best_window(all, size, supply_.page); window && window->unmapped == 0)
+    return take_fenced(window->at, size, requested, lane, stream);
+  if (known)
+    if (Address at = alias(size, requested, lane, stream); at != 0) return at;
+  if (Address at = rehome(all, size, requested, lane, stream); at != 0) return at;
+  if (all.empty()) return 0;
+  // The best window may be bounded in a way that the chunks at hand do not fit. The arena's end never is.
+  return rehome(std::span(&all.back(), 1), size, requested, lane, stream);
+}
+
+bool Lake::settle(bool wait) {
+  const bool own = retirement_.settle(wait);
+  const bool stitched = stitched_.settle(wait);
+  return own && stitched;
+}
+
+Address Lake::hand_out(Extent* block, Bytes requested) {
+  block->requested = requested;
+  return block->address;
+}
+
+// Takes free space that may still be in use by other lanes, or that of several owners.
+Address Lake::take_fenced(Address at, Bytes size, Bytes requested, Lane lane, Stream stream) {
+  Clock clock;
+  arena_.merge_clocks(at, size, clock);
+  if (!supply_.fences.wait(clock, stream)) return 0;
+  return hand_out(arena_.take(at, size, Extent::State::live, lane), requested);
+}
+
+// The smallest fitting space that the other lanes would offer first.
+Extent* Lake::borrow(Bytes size, Lane lane, bool settled) const {
+  Extent* best = nullptr;
+  for (Lane other = 0; other < lane_count; ++other) {
+    if (other == lane) continue;
+    Extent* extent = arena_.first_fit(other, size);
+    if (extent == nullptr || (settled && !supply_.fences.settled(extent->clock, lane))) continue;
+    if (best == nullptr || extent->size < best->size) best = extent;
+  }
+  return best;
+}
+
+std::vector<Gap> Lake::gaps(Lane lane, Mixing mixing) const {
+  std::vector<Gap> result;
+  Address end = 0;
+  for (Extent* extent = arena_.first(); extent != nullptr; extent = extent->next) {
+    const bool free = extent->state == Extent::State::free;
+    const bool usable = free && (mixing == Mixing::any || extent->owner == lane ||
+                                 (kind_ == Kind::shared && supply_.fences.settled(extent->clock, lane)));
+    if (!usable && extent->state != Extent::State::hole) continue;
+    if (result.empty() || end != extent->address) result.emplace_back();
+    result.back().push_back({extent->address, extent->size, free});
+    end = extent->end();
+  }
+  return result;
+}
+
+// Chunks that are free as a whole and lie outside [from, to): those amid little free memory first, because they are of
+// little use where they are; then by address.
+std::vector<Lake::Donor> Lake::donors(Address from, Address to) const {
+  std::vector<Donor> result;
+  for (Extent* extent = arena_.first(); extent != nullptr;) {
+    if (extent->state != Extent::State::free) {
+      extent = extent->next;
+      continue;
+    }
+    const Address begin = extent->address;
+    Address end = begin;
+    for (; extent != nullptr && extent->state == Extent::State::free; extent = extent->next) end = extent->end();
+    for (Address at = round_up(begin, supply_.page); at < end;) {
+      Chunk* chunk = arena_.chunk_at(at);
+      const Address chunk_end = chunk->home + chunk->size;
+      if (chunk->home >= begin && chunk_end <= end && (chunk_end <= from || chunk->home >= to))
+        result.push_back({chunk, end - begin});
+      at = chunk_end;
+    }
+  }
+  std::ranges::stable_sort(result, {}, &Donor::gap);
+  return result;
+}
+
+Lake::Splinters Lake::splinters() const {
+  Splinters result;
+  for (const Extent* extent = arena_.first(); extent != nullptr; extent = extent->next) {
+    if (extent->state != Extent::State::free) continue;
+    const Chunk* first = arena_.chunk_at(extent->address);
+    const Chunk* last = arena_.chunk_at(extent->end() - 1);
+    const bool whole = first->home == extent->address && last->home + last->size == extent->end();
+    if (!whole) ++result.count;
+    result.bytes += static_cast<std::int64_t>(extent->size);
+  }
+  for (const Donor& donor : donors(0, 0)) result.bytes -= static_cast<std::int64_t>(donor.chunk->size);
+  return result;
+}
+
+void Lake::check() const {
+  arena_.check();
+  stitched_.check();
+}
+
+}  // namespace gmlake

@@ -1,0 +1,93 @@
+// Large blocks: one arena for all streams, and the ways to find room in it, from free of charge to expensive:
+//
+//   own       the lowest free space of the stream's lane that fits                     (S1, S2: no driver call)
+//   known     an sBlock that was stitched for this size before                         (S1)
+//   borrow    another lane's free space, if that lane's work has surely finished
+//   grow      create what is missing, while reserved stays near peak active
+//   fence     another lane's free space, behind a fence
+//   alias     the request repeats itself: stitch free chunks into an sBlock            (S3)
+//   re-home   move free chunks to where the run is nearly complete, create the rest    (S3, S4)
+//
+// A private lake (CUDA graphs) only knows the first and the fourth: captured work holds on to addresses, so nothing in
+// it moves. Running out (S5) is the allocator's business: allocate just returns nothing.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "pool/arena.h"
+#include "pool/recurrence.h"
+#include "pool/retire.h"
+#include "pool/stitched.h"
+#include "pool/supply.h"
+#include "pool/window.h"
+
+namespace gmlake {
+
+class Lake {
+ public:
+  enum class Kind : std::uint8_t { shared, private_pool };
+
+  Lake(Supply& supply, Kind kind, Address range, Bytes size);
+  ~Lake();
+
+  Address allocate(Bytes size, Bytes requested, Stream stream);  // 0: no room
+
+  // A block in the client's hands: one of the two, or neither when the address was never handed out.
+  struct Block {
+    Extent* extent = nullptr;
+    SBlock* stitched = nullptr;
+    explicit operator bool() const { return extent != nullptr || stitched != nullptr; }
+  };
+  Block find(Address address) const;
+  Bytes size(Block block) const;
+  void free(Block block, const Clock& clock);
+  bool empty() const { return active_ == 0; }
+
+  const Arena& arena() const { return arena_; }
+  const Stitched& stitched() const { return stitched_; }
+
+  // Old addresses whose work has finished are unmapped. With `wait`, waits for the work. False: something is left.
+  bool settle(bool wait);
+  // Gives free chunks back to the driver until at least `enough` bytes are. Waits for work that may still use them.
+  Bytes trim(Bytes enough);
+  // A free chunk of one page moves out, for a slab. The stream waits for its last uses. nullptr: there is none.
+  Chunk* lend_page(Address to, Stream stream);
+
+  // Free space beside blocks that are in use, which therefore cannot be given back.
+  struct Splinters {
+    std::int64_t count = 0;
+    std::int64_t bytes = 0;
+  };
+  Splinters splinters() const;
+
+  void check() const;
+
+ private:
+  struct Donor {
+    Chunk* chunk;
+    Bytes gap;  // of free memory around it
+  };
+  enum class Mixing : std::uint8_t { settled, any };  // whose free space a window may use
+
+  Address find_room(Bytes size, Bytes requested, Stream stream);
+  Address hand_out(Extent* block, Bytes requested);
+  Address take_fenced(Address at, Bytes size, Bytes requested, Lane lane, Stream stream);
+  Extent* borrow(Bytes size, Lane lane, bool settled) const;
+  std::vector<Gap> gaps(Lane lane, Mixing mixing) const;
+  std::vector<Donor> donors(Address from, Address to) const;
+  Address grow(Bytes size, Bytes requested, Lane lane, Stream stream);
+  Address alias(Bytes size, Bytes requested, Lane lane, Stream stream);
+  Address rehome(std::span<const Gap> gaps, Bytes size, Bytes requested, Lane lane, Stream stream);
+  bool carry_out(std::span<const Placement> plan, std::span<const Donor> donors, Lane lane, Stream stream);
+
+  Supply& supply_;
+  const Kind kind_;
+  Arena arena_;
+  Stitched stitched_;
+  Retirement retirement_;
+  Recurrence recurrence_;
+  Bytes active_ = 0;
+};
+
+}  // namespace gmlake

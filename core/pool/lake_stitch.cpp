@@ -1,0 +1,173 @@
+// How a lake gets memory where it is needed: creating chunks, stitching free ones, giving them back. Every function
+// either does all of it or leaves things as they were.
+#include <algorithm>
+
+#include "base/units.h"
+#include "pool/lake.h"
+
+namespace gmlake {
+
+// S4 without donors: completes the window that lacks least with new chunks.
+Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
+  const std::vector<Gap> mine = gaps(lane, Mixing::settled);
+  const auto window = best_window(mine, size, supply_.page);
+  if (!window) return 0;
+  // A private pool has no other way to get memory than to grow, whatever the target says.
+  const Bytes allowed = kind_ == Kind::private_pool ? window->unmapped : supply_.allowance(size);
+  if (window->unmapped > allowed || window->unmapped > supply_.room()) return 0;
+  const auto plan = fill(voids(mine[window->gap], *window, size, supply_.page), {}, supply_.chunk_size(size), 0);
+  if (!carry_out(plan, {}, lane, stream)) return 0;
+  return take_fenced(window->at, size, requested, lane, stream);
+}
+
+// S3 for a request that repeats itself: the chunks keep their home and get a second address.
+Address Lake::alias(Bytes size, Bytes requested, Lane lane, Stream stream) {
+  std::vector<Chunk*> chunks;
+  Bytes total = 0;
+  for (const Donor& donor : donors(0, 0)) {
+    if (total >= size) break;
+    chunks.push_back(donor.chunk);
+    total += donor.chunk->size;
+  }
+  if (total < size) return 0;
+  Clock clock;
+  for (const Chunk* chunk : chunks) arena_.merge_clocks(chunk->home, chunk->size, clock);
+  if (!supply_.fences.wait(clock, stream)) return 0;
+  SBlock* block = stitched_.make(size, std::move(chunks));
+  if (block == nullptr) return 0;
+  ++supply_.statistics.stitches;
+  supply_.journal.note(JournalEntry::Action::stitch, block->address, block->size, stream);
+  stitched_.activate(block, lane);
+  stitched_.keep_budget(block);
+  block->requested = requested;
+  return block->address;
+}
+
+// S3 and S4 for the rest: free chunks leave their address for good.
+Address Lake::rehome(std::span<const Gap> gaps, Bytes size, Bytes requested, Lane lane, Stream stream) {
+  const auto window = best_window(gaps, size, supply_.page);
+  if (!window) return 0;
+  const std::vector<Donor> donors =
+      this->donors(round_down(window->at, supply_.page), round_up(window->at + size, supply_.page));
+  std::vector<Bytes> sizes;
+  for (const Donor& donor : donors) sizes.push_back(donor.chunk->size);
+  const Bytes room = supply_.room();
+  const auto plan = fill(voids(gaps[window->gap], *window, size, supply_.page), sizes, supply_.chunk_size(size),
+                         std::min(room, supply_.allowance(size)));
+  Bytes fresh = 0;
+  for (const Placement& place : plan)
+    if (place.donor == Placement::fresh) fresh += place.size;
+  if (fresh > room || !carry_out(plan, donors, lane, stream)) return 0;
+  return take_fenced(window->at, size, requested, lane, stream);
+}
+
+// Puts the chunks where the plan says. New mappings are made before old ones are given up, so that a refusal of the
+// driver at any point can be undone; the old addresses retire behind the work that may still use them.
+bool Lake::carry_out(std::span<const Placement> plan, std::span<const Donor> donors, Lane lane, Stream stream) {
+  Clock clock;
+  for (const Placement& place : plan)
+    if (place.donor != Placement::fresh) {
+      const Chunk* chunk = donors[place.donor].chunk;
+      arena_.merge_clocks(chunk->home, chunk->size, clock);
+    }
+  Fences::Ticket ticket;
+  if (!supply_.fences.wait(clock, stream) || !supply_.fences.mark(clock, ticket)) return false;
+
+  std::vector<Chunk*> chunks;
+  std::vector<Retirement::Span> mapped;
+  std::size_t first = 0;  // of the run that is not mapped yet
+  bool done = true;
+  for (std::size_t i = 0; done && i < plan.size(); ++i) {
+    const Placement& place = plan[i];
+    Chunk* chunk = place.donor == Placement::fresh ? supply_.chunks.create(place.size, PoolKind::large)
+                                                   : donors[place.donor].chunk;
+    if (chunk == nullptr) {
+      done = false;
+      break;
+    }
+    chunks.push_back(chunk);
+    if (i + 1 < plan.size() && plan[i + 1].at == place.at + place.size) continue;  // the run goes on
+    const Bytes bytes = place.at + place.size - plan[first].at;
+    done = supply_.chunks.map_run(plan[first].at, std::span(chunks).subspan(first));
+    if (done) mapped.push_back({plan[first].at, bytes});
+    first = i + 1;
+  }
+  if (!done) {
+    for (const Retirement::Span& span : mapped) supply_.chunks.undo(span.at, span.size);
+    for (std::size_t i = 0; i < chunks.size(); ++i)
+      if (plan[i].donor == Placement::fresh) supply_.chunks.destroy(chunks[i]);
+    retirement_.add(std::move(ticket), {});
+    return false;
+  }
+
+  std::vector<Retirement::Span> old;
+  Bytes moved = 0;
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    if (plan[i].donor == Placement::fresh) continue;
+    moved += chunks[i]->size;
+    if (!old.empty() && old.back().at + old.back().size == chunks[i]->home)
+      old.back().size += chunks[i]->size;
+    else
+      old.push_back({chunks[i]->home, chunks[i]->size});
+    arena_.leave(chunks[i], Extent::State::dying);
+  }
+  for (std::size_t i = 0; i < plan.size(); ++i)
+    arena_.settle_at(plan[i].at, chunks[i], lane, plan[i].donor == Placement::fresh ? Clock{} : clock);
+  if (moved > 0) {
+    ++supply_.statistics.stitches;
+    supply_.statistics.rehomed_bytes += static_cast<std::int64_t>(moved);
+  } else {
+    ++supply_.statistics.grows;
+  }
+  for (const Retirement::Span& span : mapped)
+    supply_.journal.note(moved > 0 ? JournalEntry::Action::stitch : JournalEntry::Action::map, span.at, span.size, stream);
+  retirement_.add(std::move(ticket), std::move(old));
+  return true;
+}
+
+Bytes Lake::trim(Bytes enough) {
+  stitched_.drop_idle();
+  Clock clock;
+  supply_.fences.everything(clock);
+  Fences::Ticket ticket;
+  if (!supply_.fences.mark(clock, ticket)) return 0;
+  if (!supply_.fences.synchronize(ticket)) {
+    retirement_.add(std::move(ticket), {});
+    return 0;
+  }
+  (void)settle(true);
+  Bytes given = 0;
+  for (const Donor& donor : donors(0, 0)) {
+    if (given >= enough) break;
+    Chunk* chunk = donor.chunk;
+    if (chunk->aliases > 0) continue;  // an sBlock could not be dropped
+    const Address at = chunk->home;
+    const Bytes size = chunk->size;
+    if (!supply_.chunks.unmap(at, size)) continue;
+    supply_.journal.note(JournalEntry::Action::unmap, at, size, 0);
+    arena_.leave(chunk, Extent::State::hole);
+    supply_.chunks.destroy(chunk);
+    given += size;
+  }
+  return given;
+}
+
+Chunk* Lake::lend_page(Address to, Stream stream) {
+  for (const Donor& donor : donors(0, 0)) {
+    Chunk* chunk = donor.chunk;
+    if (chunk->size != supply_.page || chunk->aliases > 0) continue;
+    const Address at = chunk->home;
+    Clock clock;
+    arena_.merge_clocks(at, chunk->size, clock);
+    Fences::Ticket ticket;
+    if (!supply_.fences.wait(clock, stream) || !supply_.fences.mark(clock, ticket)) return nullptr;
+    const bool mapped = supply_.chunks.map_run(to, std::span(&chunk, 1));
+    if (mapped) arena_.leave(chunk, Extent::State::dying);
+    retirement_.add(std::move(ticket), mapped ? std::vector<Retirement::Span>{{at, chunk->size}}
+                                              : std::vector<Retirement::Span>{});
+    return mapped ? chunk : nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace gmlake

@@ -1,0 +1,80 @@
+#include "pool/slabs.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace gmlake {
+
+Slabs::~Slabs() {
+  for (Page& page : pages_)
+    if (page.chunk != nullptr) (void)discard(page);
+}
+
+Address Slabs::take(Stream stream) {
+  const Lane lane = supply_.fences.lane(stream);
+  auto settled = [&](std::size_t spare) { return supply_.fences.settled(pages_[spare].clock, lane); };
+  auto spare = std::ranges::find_if(spares_, settled);
+  if (spare == spares_.end() && shared_) spare = spares_.begin();
+  if (spare != spares_.end() && supply_.fences.wait(pages_[*spare].clock, stream)) {
+    Page& page = pages_[*spare];
+    spares_.erase(spare);
+    page.used = true;
+    return page.at;
+  }
+
+  const bool reuse = !vacant_.empty();
+  const std::size_t place = reuse ? vacant_.back() : pages_.size();
+  const Address at = range_ + place * supply_.page;
+  if (!contains(at)) return 0;
+  Chunk* chunk = supply_.room() >= supply_.page ? supply_.chunks.create(supply_.page, PoolKind::small) : nullptr;
+  if (chunk != nullptr && !supply_.chunks.map_run(at, std::span(&chunk, 1))) {
+    supply_.chunks.destroy(chunk);
+    return 0;
+  }
+  if (chunk == nullptr && shared_) chunk = lake_.lend_page(at, stream);
+  if (chunk == nullptr) return 0;
+  supply_.chunks.change_kind(chunk, PoolKind::small);
+  chunk->home = at;
+  if (reuse)
+    vacant_.pop_back();
+  else
+    pages_.emplace_back();
+  pages_[place] = {.at = at, .chunk = chunk, .used = true, .clock = {}};
+  return at;
+}
+
+void Slabs::give_back(Address at, const Clock& clock) {
+  Page& page = pages_[number(at)];
+  page.used = false;
+  page.clock = clock;
+  spares_.push_back(number(at));
+}
+
+void Slabs::trim() {
+  std::erase_if(spares_, [this](std::size_t spare) { return discard(pages_[spare]); });
+}
+
+bool Slabs::discard(Page& page) {
+  if (!supply_.chunks.unmap(page.at, supply_.page)) return false;
+  supply_.chunks.destroy(page.chunk);
+  page.chunk = nullptr;
+  vacant_.push_back(number(page.at));
+  return true;
+}
+
+void Slabs::check() const {
+  std::size_t spare = 0;
+  std::size_t vacant = 0;
+  for (const Page& page : pages_) {
+    if (page.chunk == nullptr)
+      ++vacant;
+    else if (page.chunk->home != page.at)
+      throw BrokenInvariant("the slab at address " + std::to_string(page.at) + " has a chunk that lives elsewhere");
+    else if (!page.used)
+      ++spare;
+  }
+  if (spare != spares_.size() || vacant != vacant_.size()) throw BrokenInvariant("spare or vacant slabs are miscounted");
+}
+
+}  // namespace gmlake

@@ -1,0 +1,49 @@
+// Pages of memory for small blocks: each is one chunk of its own, so that no small block ever keeps a large chunk from
+// moving. A page that is no longer needed stays mapped as a spare until trim. What is inside a page is not known here.
+#pragma once
+
+#include <vector>
+
+#include "pool/lake.h"
+#include "pool/supply.h"
+
+namespace gmlake {
+
+class Slabs {
+ public:
+  Slabs(Supply& supply, Lake& lake, bool shared, Address range, Bytes size)
+      : supply_(supply), lake_(lake), shared_(shared), range_(range), size_(size) {}
+  ~Slabs();  // every page is given back, used or not
+
+  Address range() const { return range_; }
+  Bytes size() const { return size_; }
+  bool contains(Address address) const { return address - range_ < size_; }
+
+  Address take(Stream stream);  // 0: no room
+  void give_back(Address page, const Clock& clock);
+  void trim();  // destroys the spares; the device must be idle
+
+  Bytes bytes() const { return (pages_.size() - vacant_.size()) * supply_.page; }
+  void check() const;
+
+ private:
+  struct Page {
+    Address at = 0;
+    Chunk* chunk = nullptr;
+    bool used = false;
+    Clock clock;  // of the last uses, while it is a spare
+  };
+  std::size_t number(Address at) const { return (at - range_) / supply_.page; }
+  bool discard(Page& page);
+
+  Supply& supply_;
+  Lake& lake_;
+  const bool shared_;
+  const Address range_;
+  const Bytes size_;
+  std::vector<Page> pages_;           // by their place in the range
+  std::vector<std::size_t> spares_;   // mapped, not used
+  std::vector<std::size_t> vacant_;   // places without a chunk
+};
+
+}  // namespace gmlake

@@ -1,0 +1,66 @@
+// The cache of sBlocks: contiguous runs of addresses over chunks that keep their home elsewhere. An sBlock is made once,
+// for a size that comes again, and is there for every later step without a driver call. It owns addresses only: it may
+// be used while all of its chunks are free at home, and then lends them. When the mappings exceed the address budget,
+// the least recently used idle ones go (StitchFree).
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "pool/arena.h"
+#include "pool/retire.h"
+#include "pool/supply.h"
+
+namespace gmlake {
+
+struct SBlock {
+  Address address = 0;
+  Bytes size = 0;       // of the mappings
+  Bytes serves = 0;     // the request it was made for
+  Bytes requested = 0;  // by the client that has it now
+  std::vector<Chunk*> chunks;
+  std::vector<Extent*> lent;  // the chunks' homes, while it is active
+  std::uint64_t last_use = 0;
+  Lane user = 0;
+  std::uint32_t uses = 0;
+  bool active = false;
+  bool limbo = false;
+};
+
+class Stitched {
+ public:
+  Stitched(Supply& supply, Arena& arena);
+  ~Stitched();
+
+  // An idle sBlock for exactly this request whose chunks are all free, or nullptr; merges their clocks into `clock`.
+  SBlock* find(Bytes request, Clock& clock) const;
+  // Maps the chunks, all of them free, in one run. nullptr: the driver refused, nothing changed.
+  SBlock* make(Bytes request, std::vector<Chunk*> chunks);
+
+  void activate(SBlock* block, Lane user);               // takes the chunks out of the arena's free space
+  void deactivate(SBlock* block, const Clock& clock);    // gives them back
+
+  SBlock* at(Address address) const;
+  const std::unordered_map<Address, std::unique_ptr<SBlock>>& all() const { return by_address_; }
+
+  void keep_budget(const SBlock* except);  // StitchFree
+  void drop_idle();
+  void deactivate_all();
+  bool settle(bool wait) { return retirement_.settle(wait); }
+
+  void check() const;
+
+ private:
+  bool drop(SBlock* block);
+
+  Supply& supply_;
+  Arena& arena_;
+  std::unordered_map<Address, std::unique_ptr<SBlock>> by_address_;
+  std::unordered_multimap<Bytes, SBlock*> by_request_;
+  Retirement retirement_;
+  Bytes mapped_ = 0;
+  std::uint64_t tick_ = 0;
+};
+
+}  // namespace gmlake

@@ -1,0 +1,63 @@
+// What all pools of a device share: the driver, the chunks, the order of streams, the budget and the counters.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "base/units.h"
+#include "driver/driver.h"
+#include "memory/chunks.h"
+#include "memory/ranges.h"
+#include "order/fences.h"
+#include "watch/journal.h"
+#include "watch/statistics.h"
+
+namespace gmlake {
+
+struct Policy {
+  double target = 0;          // grow freely while reserved <= peak active / target; beyond, stitch
+  Bytes chunk_limit = 0;      // no chunk is larger
+  Bytes small_limit = 0;      // requests up to this size come from slabs
+  double address_budget = 0;  // sBlocks may map this many times the reserved bytes
+};
+
+struct Supply {
+  Supply(Driver& the_driver, const Policy& the_policy)
+      : driver(the_driver), policy(the_policy), page(round_up(2 * MiB, the_driver.granularity())) {}
+
+  Driver& driver;
+  const Policy policy;
+  const Bytes page;
+  Statistics statistics;
+  Journal journal;
+  Ranges ranges{driver, statistics};
+  Chunks chunks{driver, statistics};
+  Fences fences{driver};
+  Bytes limit = std::numeric_limits<Bytes>::max();  // of reserved bytes, by the user
+  Bytes active = 0;                                 // bytes in the clients' hands or used by a stream
+  Bytes high_water = 0;                             // the most it ever was
+
+  // Bytes that may still be created, by the user's limit and the device's free memory.
+  Bytes room() {
+    Bytes free = 0;
+    Bytes total = 0;
+    if (driver.memory_info(free, total) != Status::success) return 0;
+    const Bytes reserved = chunks.reserved();
+    return round_down(std::min(free, limit > reserved ? limit - reserved : 0), page);
+  }
+
+  // Bytes that may be created for a request of this size before stitching becomes the better choice.
+  Bytes allowance(Bytes size) const {
+    const auto allowed = static_cast<Bytes>(static_cast<double>(std::max(high_water, active + size)) / policy.target);
+    return allowed > chunks.reserved() ? allowed - chunks.reserved() : 0;
+  }
+
+  // Handles cost by the piece, and a large one can only move as a whole: an eighth of the request.
+  Bytes chunk_size(Bytes request) const {
+    Bytes size = page;
+    while (size * 2 <= policy.chunk_limit && size * 16 <= request) size *= 2;
+    return size;
+  }
+};
+
+}  // namespace gmlake
