@@ -119,6 +119,15 @@ class TestMaxSplit:
         bench.take(90 * MIB)
         assert bench.reserved == 90 * MIB
         assert bench.count("num_alloc_retries") == 1
+        assert bench.calls("allocate") == 2 + 1 + 1  # the driver is asked again only after all was given back
+
+    def test_oversize_blocks_of_another_stream_stay(self) -> None:
+        bench = Bench(self.SPEC, capacity=200 * MIB)
+        other, own = bench.take(80 * MIB, stream=1), bench.take(60 * MIB, stream=2)
+        bench.give(other, own)
+        bench.take(110 * MIB, stream=2)
+        assert {segment.size for segment in bench.allocator.segments()} == {110 * MIB}
+        assert bench.count("num_alloc_retries") == 1
 
 
 class TestGarbageCollection:

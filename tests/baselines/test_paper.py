@@ -214,8 +214,30 @@ def test_giving_back_chunks_behind_a_stitched_block_in_use() -> None:
     assert bench.reserved == bench.driver.physical_bytes == 40 * MIB
     assert bench.driver.accessible(in_use, 38 * MIB)
     bench.give(in_use)
+    again = bench.take(38 * MIB)
+    assert again != in_use
+    assert bench.driver.accessible(again, 38 * MIB)
+    bench.give(again)
     bench.allocator.trim()
     assert (bench.driver.physical_bytes, bench.driver.ranges, bench.driver.mappings) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_the_last_wait_frees_is_stitched_if_it_is_not_alone(alone: bool) -> None:
+    bench = fragmented(EAGER, (60,), capacity=60 * MIB)
+    waiting = bench.take(40 * MIB)
+    bench.take(2 * MIB)  # keeps the segment
+    if alone:
+        bench.take(18 * MIB)
+    bench.allocator.record_stream(waiting, 5)
+    bench.driver.hold(5)
+    bench.give(waiting)
+    if alone:
+        with pytest.raises(OutOfMemory):
+            bench.take(40 * MIB)
+    else:
+        bench.take(40 * MIB)
+        assert stitched(bench) == [40]
 
 
 def test_private_pools_stitch_their_own_blocks_only() -> None:
