@@ -9,6 +9,7 @@ namespace gmlake {
 namespace {
 
 constexpr std::string_view name = "bfc";
+constexpr Bytes largest_region = 1024 * TiB;  // no device has it; without an end the doubling would overflow
 
 Bytes region_size(const BfcPart* first) {
   Bytes size = 0;
@@ -112,7 +113,7 @@ Bytes BfcArena::extend(Bytes size, Bytes available) {
     status = driver_.allocate(bytes, address);
   }
   expect_success(status, "allocate");
-  if (!increased) next_region_ *= 2;
+  if (!increased && next_region_ < largest_region) next_region_ *= 2;
   auto* part = new BfcPart{.address = address, .size = bytes, .arena = this, .used_on = {}};
   regions_.emplace(address, part);
   insert(part);

@@ -33,6 +33,15 @@ def test_a_region_grows_to_the_request_by_powers_of_two_and_does_not_double_agai
     assert regions(bench) == [64 * MIB, 64 * MIB]
 
 
+def test_regions_given_back_and_taken_again_for_ever_do_not_overflow() -> None:
+    bench = Bench("bfc", capacity=64 * MIB)
+    for _ in range(100):
+        bench.give(bench.take(MIB))
+        bench.allocator.trim()
+    bench.take(40 * MIB)
+    assert regions(bench) == [64 * MIB]
+
+
 @pytest.mark.parametrize(("asked", "got"), [(8 * MIB, 8 * MIB), (8 * MIB + 256, 16 * MIB)])
 def test_a_part_is_split_if_half_of_it_would_be_left(asked: int, got: int) -> None:
     bench = Bench("bfc")
