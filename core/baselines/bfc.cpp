@@ -117,11 +117,11 @@ Bytes BfcAllocator::available() const {
 }
 
 void BfcAllocator::release_regions(BfcArena& arena) {
-  for (const Bytes size : arena.release_regions()) {
+  arena.release_regions([this](Bytes size) {
     ++statistics_.num_device_free;
     statistics_.segment.decrease(kind, 1);
     statistics_.reserved_bytes.decrease(kind, signed_bytes(size));
-  }
+  });
 }
 
 void BfcAllocator::release_all() {

@@ -128,19 +128,17 @@ Bytes BfcArena::free_regions() const {
   return total;
 }
 
-std::vector<Bytes> BfcArena::release_regions() {
-  std::vector<Bytes> released;
+void BfcArena::release_regions(const std::function<void(Bytes)>& released) {
   for (auto next = regions_.begin(); next != regions_.end();) {
     const auto region = next++;
     BfcPart* part = region->second;
     if (!part->free() || !part->alone()) continue;
     expect_success(driver_.free(region->first), "free");
-    released.push_back(part->size);
+    released(part->size);
     remove(part);
     regions_.erase(region);
     delete part;
   }
-  return released;
 }
 
 std::vector<SegmentInfo> BfcArena::segments() const {

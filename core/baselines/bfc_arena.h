@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <set>
 #include <vector>
@@ -47,8 +48,9 @@ class BfcArena {
   // Gets a region for a request, at most `available` bytes: the size doubles from region to region; if the driver
   // refuses, a tenth less is asked for until the request itself would not fit. Returns the bytes gained.
   Bytes extend(Bytes size, Bytes available);
-  Bytes free_regions() const;            // bytes in regions without a part in use
-  std::vector<Bytes> release_regions();  // gives those back and returns their sizes
+  Bytes free_regions() const;  // bytes in regions without a part in use
+  // Gives those back, and calls released(size) for each as it goes.
+  void release_regions(const std::function<void(Bytes)>& released);
 
   // Free parts of regions that are in use: they cannot be given back.
   struct Stuck {

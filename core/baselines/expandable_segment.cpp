@@ -1,32 +1,36 @@
 #include "baselines/expandable_segment.h"
 
+#include <algorithm>
+
 #include "base/units.h"
 #include "baselines/failures.h"
 
 namespace gmlake {
 
 Bytes ExpandableSegment::map(Driver& driver, Address at, Bytes bytes) {
-  const std::size_t begin = page_at(at);
-  const std::size_t end = begin + round_up(bytes, page) / page;
-  if (end > handles.size()) handles.resize(end);
-  std::size_t mapped = begin;
+  const Bytes wanted = round_up(bytes, page);
+  std::vector<Handle> created;
   Status status = Status::success;
-  for (; mapped < end && status == Status::success; ++mapped) {
+  while (created.size() < wanted / page && status == Status::success) {
     Handle handle = 0;
     status = driver.create(page, handle);
-    if (status != Status::success) break;
-    status = driver.map(address + mapped * page, page, handle);
-    if (status != Status::success) {
-      static_cast<void>(driver.release(handle));
-      break;
-    }
-    handles[mapped] = handle;
+    if (status == Status::success) created.push_back(handle);
   }
-  if (status == Status::success) status = driver.set_access(at, (end - begin) * page);
-  if (status == Status::success) return (end - begin) * page;
-  if (mapped > begin) expect_success(unmap(driver, at, address + mapped * page), "unmap");
-  if (status != Status::out_of_memory) expect_success(status, "map");
-  return 0;
+  Bytes mapped = 0;
+  for (auto handle = created.begin(); mapped < wanted && status == Status::success; ++handle) {
+    status = driver.map(at + mapped, page, *handle);
+    if (status == Status::success) mapped += page;
+  }
+  if (status == Status::success) status = driver.set_access(at, wanted);
+  if (status != Status::success) {
+    if (mapped > 0) static_cast<void>(driver.unmap(at, mapped));
+    for (const Handle handle : created) static_cast<void>(driver.release(handle));
+    if (status != Status::out_of_memory) expect_success(status, "map");
+    return 0;
+  }
+  handles.resize(std::max(handles.size(), page_at(at) + created.size()));
+  std::copy(created.begin(), created.end(), handles.begin() + static_cast<std::ptrdiff_t>(page_at(at)));
+  return wanted;
 }
 
 bool ExpandableSegment::whole_pages(Address at, Bytes bytes, Address& begin, Address& end) const {

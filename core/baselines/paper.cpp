@@ -127,26 +127,29 @@ StitchedBlock* PaperAllocator::stitch(const Request& request, int time) {
   return stitched;
 }
 
-// The largest free pBlocks of the stream, until they suffice; of the last only what is needed. One alone is no stitch.
+// The largest free pBlocks of the stream, until they suffice; of the last only what is needed. Where there is only one
+// free pBlock nothing is stitched, even if it became free during this very request and would do.
 bool PaperAllocator::choose_runs(const Request& request, std::vector<ChunkRun>& runs) const {
   Block key{.size = CachingOptions::unlimited, .stream = request.stream, .used_on = {}};
   const auto& blocks = request.pool->blocks;
+  std::size_t seen = 0;
   Bytes missing = request.size;
-  for (auto next = blocks.lower_bound(&key); missing > 0 && next != blocks.begin();) {
+  for (auto next = blocks.lower_bound(&key); (missing > 0 || seen < 2) && next != blocks.begin(); ++seen) {
     const Block* block = *--next;
     if (block->stream != request.stream) break;
+    if (missing == 0) continue;
     const Bytes used = std::min(block->size, missing);
     ChunkSegment& segment = segment_of(block);
     runs.push_back({&segment, (block->address - segment.address) / chunk_, used / chunk_});
     missing -= used;
   }
-  return missing == 0 && runs.size() > 1;
+  return missing == 0 && seen > 1;
 }
 
 // When the driver has no addresses or mappings left, sBlocks are given back and it is asked again, up to three times.
 bool PaperAllocator::map_runs(const Request& request, const std::vector<ChunkRun>& runs, Address& range) {
   for (int time = 0; time < 3; ++time) {
-    const Status status = map_again(driver_, runs, request.size, range);
+    const Status status = map_again(driver_, runs, chunk_, range);
     if (status == Status::success) return true;
     if (status != Status::out_of_memory) expect_success(status, "map");
     collect_stitched(time, request.size);

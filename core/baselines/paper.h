@@ -61,7 +61,7 @@ class PaperAllocator final : public CachingAllocator {
   void collect_stitched(int time, Bytes need);
   void drop(StitchedBlock* stitched);
   void forget(StitchedBlock* stitched);
-  void detach(const std::vector<ChunkSegment*>& doomed);  // no sBlock maps their chunks any longer
+  void detach(const std::set<ChunkSegment*>& doomed);  // no sBlock maps their chunks any longer
   void check_lenders(const StitchedBlock& stitched) const;
 
   const PaperOptions paper_;

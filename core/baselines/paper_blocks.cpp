@@ -5,17 +5,22 @@
 namespace gmlake {
 namespace {
 
-Status map_chunk(Driver& driver, Address at, Bytes chunk, Handle handle) {
-  Status status = driver.map(at, chunk, handle);
+// Maps chunks in a row into a new range. As in the published code every chunk has its own access call.
+Status map_all(Driver& driver, const std::vector<Handle>& chunks, Bytes chunk, Address& range) {
+  const Bytes size = chunks.size() * chunk;
+  Status status = driver.reserve(size, range);
   if (status != Status::success) return status;
-  status = driver.set_access(at, chunk);
-  if (status != Status::success) static_cast<void>(driver.unmap(at, chunk));
-  return status;
-}
-
-void unmap_and_free(Driver& driver, Address range, Bytes mapped, Bytes size) {
+  Bytes mapped = 0;
+  for (auto handle = chunks.begin(); handle != chunks.end() && status == Status::success; ++handle) {
+    status = driver.map(range + mapped, chunk, *handle);
+    if (status != Status::success) break;
+    mapped += chunk;
+    status = driver.set_access(range + mapped - chunk, chunk);
+  }
+  if (status == Status::success) return status;
   if (mapped > 0) static_cast<void>(driver.unmap(range, mapped));
   static_cast<void>(driver.free_range(range, size));
+  return status;
 }
 
 }  // namespace
@@ -51,37 +56,26 @@ bool StitchedBlock::available() {
 }
 
 Status create_chunks(Driver& driver, Bytes size, Bytes chunk, Address& range, std::vector<Handle>& chunks) {
-  Status status = driver.reserve(size, range);
-  if (status != Status::success) return status;
-  Bytes mapped = 0;
-  while (mapped < size && status == Status::success) {
+  Status status = Status::success;
+  while (chunks.size() < size / chunk && status == Status::success) {
     Handle handle = 0;
     status = driver.create(chunk, handle);
-    if (status != Status::success) break;
-    chunks.push_back(handle);
-    status = map_chunk(driver, range + mapped, chunk, handle);
-    if (status == Status::success) mapped += chunk;
+    if (status == Status::success) chunks.push_back(handle);
   }
+  if (status == Status::success) status = map_all(driver, chunks, chunk, range);
   if (status == Status::success) return status;
-  unmap_and_free(driver, range, mapped, size);
   for (const Handle handle : chunks) static_cast<void>(driver.release(handle));
   chunks.clear();
   return status;
 }
 
-Status map_again(Driver& driver, const std::vector<ChunkRun>& runs, Bytes size, Address& range) {
-  Status status = driver.reserve(size, range);
-  if (status != Status::success) return status;
-  Bytes mapped = 0;
+Status map_again(Driver& driver, const std::vector<ChunkRun>& runs, Bytes chunk, Address& range) {
+  std::vector<Handle> chunks;
   for (const ChunkRun& run : runs) {
-    const Bytes chunk = run.segment->chunk;
-    for (std::size_t i = run.first; i < run.first + run.count && status == Status::success; ++i) {
-      status = map_chunk(driver, range + mapped, chunk, run.segment->chunks[i]);
-      if (status == Status::success) mapped += chunk;
-    }
+    const auto first = run.segment->chunks.begin() + static_cast<std::ptrdiff_t>(run.first);
+    chunks.insert(chunks.end(), first, first + static_cast<std::ptrdiff_t>(run.count));
   }
-  if (status != Status::success) unmap_and_free(driver, range, mapped, size);
-  return status;
+  return map_all(driver, chunks, chunk, range);
 }
 
 }  // namespace gmlake

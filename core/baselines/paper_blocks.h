@@ -23,7 +23,6 @@ struct ChunkSegment final : Segment {
   Bytes chunk;
   std::vector<Handle> chunks;
   std::vector<bool> busy;
-  bool doomed = false;  // about to be given back
 };
 
 // Chunks one after the other in one segment.
@@ -56,8 +55,8 @@ struct ByCapacity {
   }
 };
 
-// Both leave nothing behind on failure. As in the published code every chunk has its own access call.
+// Both map chunks of this size into a new range, and leave nothing behind on failure.
 Status create_chunks(Driver& driver, Bytes size, Bytes chunk, Address& range, std::vector<Handle>& chunks);
-Status map_again(Driver& driver, const std::vector<ChunkRun>& runs, Bytes size, Address& range);
+Status map_again(Driver& driver, const std::vector<ChunkRun>& runs, Bytes chunk, Address& range);
 
 }  // namespace gmlake

@@ -137,11 +137,13 @@ void PaperAllocator::release_free(BlockPool& pool) {
     CachingAllocator::release_free(pool);
     return;
   }
-  std::vector<ChunkSegment*> doomed;
-  for (const Block* block : pool.blocks)
-    if (!block->split()) doomed.push_back(&segment_of(block));
+  std::set<ChunkSegment*> doomed;
   std::set<Stream> streams;
-  for (const ChunkSegment* segment : doomed) streams.insert(segment->stream);
+  for (const Block* block : pool.blocks) {
+    if (block->split()) continue;
+    doomed.insert(&segment_of(block));
+    streams.insert(block->stream);
+  }
   for (const Stream stream : streams) sync_stream(stream);
   detach(doomed);
   for (ChunkSegment* segment : doomed) {
@@ -152,12 +154,12 @@ void PaperAllocator::release_free(BlockPool& pool) {
   }
 }
 
-// An sBlock in use can have only unused chunks at its end among them: those are unmapped, and it goes when released.
-void PaperAllocator::detach(const std::vector<ChunkSegment*>& doomed) {
-  for (ChunkSegment* segment : doomed) segment->doomed = true;
+// An sBlock in use can have only unused chunks at its end among them: those are unmapped, and it serves no more.
+void PaperAllocator::detach(const std::set<ChunkSegment*>& doomed) {
+  if (doomed.empty()) return;
+  const auto touches = [&](const ChunkRun& run) { return doomed.contains(run.segment); };
   for (auto next = stitched_.begin(); next != stitched_.end();) {
     StitchedBlock* stitched = (next++)->second.get();
-    const auto touches = [](const ChunkRun& run) { return run.segment->doomed; };
     if (std::none_of(stitched->runs.begin(), stitched->runs.end(), touches)) continue;
     if (stitched->lenders.empty()) {
       drop(stitched);
@@ -198,7 +200,7 @@ void PaperAllocator::check_stitched(Statistics& counted) const {
   for (const auto& [address, segment] : segments_) {
     if (segment->pool.kind == PoolKind::small) continue;
     const auto& chunks = static_cast<const ChunkSegment&>(*segment);
-    expect(!chunks.doomed && chunks.chunks.size() * chunk_ == segment->size, name(), "that chunks fill their segment");
+    expect(chunks.chunks.size() * chunk_ == segment->size, name(), "that chunks fill their segment");
     for (const Block* block = segment->first; block != nullptr; block = block->next) {
       lent += block->lent ? 1 : 0;
       const std::size_t first = (block->address - address) / chunk_;

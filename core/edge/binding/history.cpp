@@ -31,8 +31,10 @@ CachingAllocator& caching(Allocator& allocator) {
 void adopt(Allocator& allocator, Address address, Stream stream, std::string_view kind,
            const std::vector<RecordedBlock>& blocks) {
   using State = BlockInfo::State;
-  SegmentInfo segment{
-      .address = address, .stream = stream, .kind = kind == "small" ? PoolKind::small : PoolKind::large, .blocks = {}};
+  SegmentInfo segment;
+  segment.address = address;
+  segment.stream = stream;
+  segment.kind = kind == "small" ? PoolKind::small : PoolKind::large;
   for (const auto& [size, requested, active] : blocks) {
     const State state = active ? State::active_allocated : State::inactive;
     segment.blocks.push_back({address + segment.size, size, requested, state});
