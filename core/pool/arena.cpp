@@ -27,7 +27,7 @@ Arena::Arena(Address range, Bytes size, Bytes page)
 Arena::Index::Index() : bins(large / unit) {}
 
 Extent* Arena::fit(Lane owner, Bytes size) const {
-  const Index* index = index_[owner].get();
+  Index* index = index_[owner].get();
   if (index == nullptr) return nullptr;
   if (size < large)
     if (Extent* best = index->bins.best_fit(size / unit); best != nullptr) return best;
@@ -239,37 +239,15 @@ void Arena::become(Extent* extent, Extent::State state) {
   if (state == Extent::State::free) list(extent);
 }
 
-void Arena::list(Extent* extent) {
-  if (extent->size < large)
-    index(extent->owner).bins.insert(extent, extent->size / unit);
-  else
-    refresh(page_of(extent->address), extent->owner);
-}
-
-void Arena::unlist(Extent* extent) {
-  if (extent->size < large) {
-    index(extent->owner).bins.erase(extent, extent->size / unit);
-    return;
-  }
-  const Extent::State state = extent->state;
-  extent->state = Extent::State::live;
-  refresh(page_of(extent->address), extent->owner);
-  extent->state = state;
-}
-
-// In units: the largest free extent of the owner that begins in the page, if it is a large one.
-std::uint32_t Arena::largest(std::size_t page, Lane owner) const {
-  Bytes size = 0;
-  if (page >= starts_.size()) return 0;
-  for (Extent* extent = starts_[page]; extent != nullptr && page_of(extent->address) == page; extent = extent->next)
-    if (extent->state == Extent::State::free && extent->owner == owner) size = std::max(size, extent->size);
-  return size < large ? 0 : static_cast<std::uint32_t>(std::min(size, largest_indexed) / unit);
-}
-
-void Arena::refresh(std::size_t page, Lane owner) {
-  FirstFit& lowest = index(owner).lowest;
+void Arena::list_large(const Extent* extent) {
+  FirstFit& lowest = index(extent->owner).lowest;
+  const std::size_t page = page_of(extent->address);
   if (page >= lowest.pages()) lowest.resize(starts_.size());
-  lowest.set(page, largest(page, owner));
+  lowest.insert(page, indexed(extent->size));
+}
+
+std::uint32_t Arena::indexed(Bytes size) {
+  return static_cast<std::uint32_t>(std::min(size, largest_indexed) / unit);
 }
 
 void Arena::reach(Address end) {
@@ -287,6 +265,7 @@ void Arena::check() const {
   };
   Address at = range_;
   Bytes free = 0;
+  std::ptrdiff_t large_extents = 0;
   for (Extent* extent = first_extent_; extent != nullptr; extent = extent->next) {
     if (extent->address != at) fail("extents do not tile the range", extent->address);
     if (extent->size == 0 || extent->size % unit != 0) fail("an extent has an odd size", at);
@@ -296,17 +275,19 @@ void Arena::check() const {
       if ((chunk_at(page) != nullptr) != extent->mapped()) fail("mapped extents and chunks differ", page);
     if (extent->state == Extent::State::free) {
       free += extent->size;
-      if (extent->size < large && !index_[extent->owner]->bins.contains(extent, extent->size / unit))
-        fail("a free extent is in no bin", at);
+      Index& index = *index_[extent->owner];
+      if (extent->size < large ? !index.bins.contains(extent, extent->size / unit)
+                               : index.lowest.at(page_of(at)) != indexed(extent->size))
+        fail("a free extent is not in its index", at);
+      if (extent->size >= large) ++large_extents;
     }
     at = extent->end();
   }
   if (at != range_ + size_) fail("extents end early", at);
-  for (Lane owner = 0; owner < lane_count; ++owner) {
-    const std::size_t pages = index_[owner] == nullptr ? 0 : index_[owner]->lowest.pages();
-    for (std::size_t page = 0; page < pages; ++page)
-      if (index_[owner]->lowest.at(page) != largest(page, owner)) fail("an index is stale", range_ + page * page_);
-  }
+  for (const auto& index : index_)
+    for (std::size_t page = 0; index != nullptr && page < index->lowest.pages(); ++page)
+      if (index->lowest.at(page) != 0) --large_extents;
+  if (large_extents != 0) fail("an index is stale", range_);
   if (free != free_bytes_) fail("free bytes are miscounted", range_);
 }
 

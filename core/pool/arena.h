@@ -65,8 +65,19 @@ class Arena {
   void unlink(Extent* extent);
   Extent* split(Extent* extent, Bytes size);  // keeps the front, returns the rest
   void become(Extent* extent, Extent::State state);
-  void list(Extent* extent);  // enters a free extent into its owner's index
-  void unlist(Extent* extent);
+  void list(Extent* extent) {  // enters a free extent into its owner's index
+    if (extent->size < large)
+      index(extent->owner).bins.insert(extent, extent->size / unit);
+    else
+      list_large(extent);
+  }
+  void unlist(Extent* extent) {
+    if (extent->size < large)
+      index(extent->owner).bins.erase(extent, extent->size / unit);
+    else
+      index(extent->owner).lowest.erase(page_of(extent->address));
+  }
+  void list_large(const Extent* extent);
   struct Index {  // the free extents of a lane
     Index();
     Bins<Extent> bins;  // those below `large`, by size
@@ -78,9 +89,8 @@ class Arena {
       index_[owner] = std::make_unique<Index>();
     return *index_[owner];
   }
-  void refresh(std::size_t page, Lane owner);
-  std::uint32_t largest(std::size_t page, Lane owner) const;
-  void reach(Address end);  // makes the page tables long enough
+  static std::uint32_t indexed(Bytes size);  // as the index of large extents counts it
+  void reach(Address end);                   // makes the page tables long enough
   static bool joins(const Extent* neighbour, Extent::State state, Lane owner);
 
   Address range_;
