@@ -277,7 +277,8 @@ void Arena::check() const {
       free += extent->size;
       Index& index = *index_[extent->owner];
       if (extent->size < large ? !index.bins.contains(extent, extent->size / unit)
-                               : index.lowest.at(page_of(at)) != indexed(extent->size))
+                               : index.lowest.at(page_of(at)) != indexed(extent->size) ||
+                                     index.lowest.find(indexed(extent->size)) > page_of(at))
         fail("a free extent is not in its index", at);
       if (extent->size >= large) ++large_extents;
     }

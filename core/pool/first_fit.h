@@ -1,9 +1,10 @@
 // "Which is the lowest page that starts a free extent of at least this size?" in a handful of steps, however many
-// extents there are: a tree of maxima over pages, eight children to a node. It knows pages and sizes, not extents; a
-// page starts at most one.
+// extents there are: a tree over pages, eight children to a node. It knows pages and sizes, not extents; a page starts
+// at most one.
 //
-// An extent that is cut or joined leaves one page and enters another nearby. Entering is done at once and leaving put
-// off until then, because a climb ends as soon as another child of a node decides.
+// A node holds an upper bound of its children, not their maximum: what leaves a page leaves the bounds above it as they
+// are, and a search that finds one too high corrects it and goes on. Extents shrink and grow all the time, but are
+// rarely looked for in vain.
 #pragma once
 
 #include <algorithm>
@@ -20,44 +21,39 @@ class FirstFit {
   void resize(std::size_t pages);  // never shrinks; new pages hold nothing
   std::size_t pages() const { return levels_.empty() ? 0 : levels_.front().size(); }
 
-  void insert(std::size_t page, std::uint32_t size) {
-    set(page, size);
-    settle(page);
-  }
-  void erase(std::size_t page) { leaving_.push_back(page); }
+  std::uint32_t at(std::size_t page) const { return levels_.front()[page]; }
 
-  std::uint32_t at(std::size_t page) {
-    settle(none);
-    return levels_.front()[page];
+  void insert(std::size_t page, std::uint32_t size) {
+    levels_.front()[page] = size;
+    for (std::size_t level = 1; level < levels_.size() && levels_[level][page /= fan] < size; ++level)
+      levels_[level][page] = size;
   }
+  void erase(std::size_t page) { levels_.front()[page] = 0; }
 
   std::size_t find(std::uint32_t size) {
-    settle(none);
-    std::size_t page = 0;
-    for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {
-      page *= fan;
-      const std::uint32_t* siblings = level->data() + page;
+    if (levels_.empty()) return none;
+    std::size_t level = levels_.size() - 1;
+    for (std::size_t node = 0;;) {  // whose children are looked at
+      const std::uint32_t* children = levels_[level].data() + node * fan;
       std::size_t child = 0;
-      while (child < fan && siblings[child] < size) ++child;
-      if (child == fan) return none;  // only at the root
-      page += child;
+      while (child < fan && children[child] < size) ++child;
+      if (child < fan) {
+        node = node * fan + child;
+        if (level-- == 0) return node;
+      } else {
+        if (++level == levels_.size()) return none;
+        levels_[level][node] = largest(children);
+        node /= fan;
+      }
     }
-    return levels_.empty() ? none : page;
   }
 
  private:
   static constexpr std::size_t fan = 8;
 
-  void settle(std::size_t except) {
-    for (std::size_t page : leaving_)
-      if (page != except) set(page, 0);
-    leaving_.clear();
-  }
-  void set(std::size_t page, std::uint32_t size);
-  static std::uint32_t largest(const std::uint32_t* siblings);
+  static std::uint32_t largest(const std::uint32_t* children) { return *std::max_element(children, children + fan); }
 
   std::vector<std::vector<std::uint32_t>> levels_;  // leaves first; every level is a multiple of fan long
-  std::vector<std::size_t> leaving_;
 };
 
 }  // namespace gmlake
