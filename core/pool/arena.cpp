@@ -17,7 +17,10 @@ constexpr Bytes largest_indexed = Arena::unit * UINT32_MAX;  // just below 2 TiB
 Arena::Arena(Address range, Bytes size, Bytes page)
     : range_(range), size_(size), page_(page), page_shift_(std::countr_zero(page)), top_(range) {
   reach(range + page);
-  first_extent_ = make(range, size, Extent::State::hole, 0);
+  Extent hole;
+  hole.address = range;
+  hole.size = size;
+  first_extent_ = make(hole);
   starts_[0] = first_extent_;
   occupied_[0] |= 1;
 }
@@ -33,11 +36,8 @@ Extent* Arena::fit(Lane owner, Bytes size) const {
     if (Extent* best = index->bins.best_fit(size / unit); best != nullptr) return best;
   size = std::max(size, large);
   if (size > largest_indexed) return nullptr;
-  const std::size_t page = index->lowest.find(static_cast<std::uint32_t>(size / unit));
-  if (page == FirstFit::none) return nullptr;
-  Extent* extent = starts_[page];
-  while (extent->state != Extent::State::free || extent->owner != owner || extent->size < size) extent = extent->next;
-  return extent;
+  const std::size_t slot = index->lowest.find(indexed(size));
+  return slot == FirstFit::none ? nullptr : index->in_slot[slot];
 }
 
 Extent* Arena::starting_at(Address address) const {
@@ -157,18 +157,14 @@ void Arena::bury(Address at, Bytes size) {
 
 // ---- the list of extents and its indexes
 
-Extent* Arena::make(Address address, Bytes size, Extent::State state, Lane owner) {
+Extent* Arena::make(const Extent& like) {
   if (spare_.empty()) {
     store_.emplace_back();
     spare_.push_back(&store_.back());
   }
   Extent* extent = spare_.back();
   spare_.pop_back();
-  *extent = {};
-  extent->address = address;
-  extent->size = size;
-  extent->state = state;
-  extent->owner = owner;
+  *extent = like;
   ++extent_count_;
   return extent;
 }
@@ -205,8 +201,9 @@ void Arena::unlink(Extent* extent) {
 }
 
 Extent* Arena::split(Extent* extent, Bytes size) {
-  Extent* rest = make(extent->address + size, extent->size - size, extent->state, extent->owner);
-  rest->clock = extent->clock;
+  Extent* rest = make(*extent);
+  rest->address += size;
+  rest->size -= size;
   extent->size = size;
   link_after(rest, extent);
   return rest;
@@ -239,11 +236,15 @@ void Arena::become(Extent* extent, Extent::State state) {
   if (state == Extent::State::free) list(extent);
 }
 
-void Arena::list_large(const Extent* extent) {
-  FirstFit& lowest = index(extent->owner).lowest;
-  const std::size_t page = page_of(extent->address);
-  if (page >= lowest.pages()) lowest.resize(starts_.size());
-  lowest.insert(page, indexed(extent->size));
+void Arena::list_large(Extent* extent) {
+  Index& index = this->index(extent->owner);
+  const std::size_t slot = slot_of(extent);
+  if (slot >= index.in_slot.size()) {
+    index.lowest.resize(2 * slot + 1);
+    index.in_slot.resize(index.lowest.slots());
+  }
+  index.in_slot[slot] = extent;
+  index.lowest.insert(slot, indexed(extent->size));
 }
 
 std::uint32_t Arena::indexed(Bytes size) {
@@ -276,9 +277,10 @@ void Arena::check() const {
     if (extent->state == Extent::State::free) {
       free += extent->size;
       Index& index = *index_[extent->owner];
-      if (extent->size < large ? !index.bins.contains(extent, extent->size / unit)
-                               : index.lowest.at(page_of(at)) != indexed(extent->size) ||
-                                     index.lowest.find(indexed(extent->size)) > page_of(at))
+      if (extent->size < large
+              ? !index.bins.contains(extent, extent->size / unit)
+              : index.in_slot[slot_of(extent)] != extent || index.lowest.at(slot_of(extent)) != indexed(extent->size) ||
+                    index.lowest.find(indexed(extent->size)) > slot_of(extent))
         fail("a free extent is not in its index", at);
       if (extent->size >= large) ++large_extents;
     }
@@ -286,8 +288,8 @@ void Arena::check() const {
   }
   if (at != range_ + size_) fail("extents end early", at);
   for (const auto& index : index_)
-    for (std::size_t page = 0; index != nullptr && page < index->lowest.pages(); ++page)
-      if (index->lowest.at(page) != 0) --large_extents;
+    for (std::size_t slot = 0; index != nullptr && slot < index->lowest.slots(); ++slot)
+      if (index->lowest.at(slot) != 0) --large_extents;
   if (large_extents != 0) fail("an index is stale", range_);
   if (free != free_bytes_) fail("free bytes are miscounted", range_);
 }

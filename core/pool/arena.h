@@ -59,7 +59,7 @@ class Arena {
 
  private:
   std::size_t page_of(Address address) const { return (address - range_) >> page_shift_; }
-  Extent* make(Address address, Bytes size, Extent::State state, Lane owner);
+  Extent* make(const Extent& like);
   void drop(Extent* extent);
   void link_after(Extent* extent, Extent* before);
   void unlink(Extent* extent);
@@ -75,15 +75,17 @@ class Arena {
     if (extent->size < large)
       index(extent->owner).bins.erase(extent, extent->size / unit);
     else
-      index(extent->owner).lowest.erase(page_of(extent->address));
+      index(extent->owner).lowest.erase(slot_of(extent));
   }
-  void list_large(const Extent* extent);
+  void list_large(Extent* extent);
   struct Index {  // the free extents of a lane
     Index();
     Bins<Extent> bins;  // those below `large`, by size
-    FirstFit lowest;    // the others, by page
+    FirstFit lowest;    // the others, by slot
+    std::vector<Extent*> in_slot;
   };
   static constexpr Bytes large = Bytes{32} << 20;
+  std::size_t slot_of(const Extent* extent) const { return (extent->address - range_) / large; }  // no two begin in one
   Index& index(Lane owner) {
     if (index_[owner] == nullptr) [[unlikely]]
       index_[owner] = std::make_unique<Index>();

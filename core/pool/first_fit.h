@@ -1,13 +1,13 @@
-// "Which is the lowest page that starts a free extent of at least this size?" in a handful of steps, however many
-// extents there are: a tree over pages, eight children to a node. It knows pages and sizes, not extents; a page starts
-// at most one.
+// "Which is the lowest slot that holds at least this size?" in a handful of steps, however many slots there are: a tree
+// over slots, eight children to a node. It knows slots and sizes, not what is in them.
 //
-// A node holds an upper bound of its children, not their maximum: what leaves a page leaves the bounds above it as they
+// A node holds an upper bound of its children, not their maximum: what leaves a slot leaves the bounds above it as they
 // are, and a search that finds one too high corrects it and goes on. Extents shrink and grow all the time, but are
 // rarely looked for in vain.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -18,27 +18,26 @@ class FirstFit {
  public:
   static constexpr std::size_t none = SIZE_MAX;
 
-  void resize(std::size_t pages);  // never shrinks; new pages hold nothing
-  std::size_t pages() const { return levels_.empty() ? 0 : levels_.front().size(); }
+  void resize(std::size_t slots);  // never shrinks; new slots are empty
+  std::size_t slots() const { return levels_.empty() ? 0 : levels_.front().size(); }
 
-  std::uint32_t at(std::size_t page) const { return levels_.front()[page]; }
+  std::uint32_t at(std::size_t slot) const { return levels_.front()[slot]; }
 
-  void insert(std::size_t page, std::uint32_t size) {
-    levels_.front()[page] = size;
-    for (std::size_t level = 1; level < levels_.size() && levels_[level][page /= fan] < size; ++level)
-      levels_[level][page] = size;
+  void insert(std::size_t slot, std::uint32_t size) {
+    levels_.front()[slot] = size;
+    for (std::size_t level = 1; level < levels_.size() && levels_[level][slot /= fan] < size; ++level)
+      levels_[level][slot] = size;
   }
-  void erase(std::size_t page) { levels_.front()[page] = 0; }
+  void erase(std::size_t slot) { levels_.front()[slot] = 0; }
 
   std::size_t find(std::uint32_t size) {
     if (levels_.empty()) return none;
     std::size_t level = levels_.size() - 1;
     for (std::size_t node = 0;;) {  // whose children are looked at
       const std::uint32_t* children = levels_[level].data() + node * fan;
-      std::size_t child = 0;
-      while (child < fan && children[child] < size) ++child;
-      if (child < fan) {
-        node = node * fan + child;
+      const unsigned fitting = at_least(size, children);
+      if (fitting != 0) {
+        node = node * fan + static_cast<std::size_t>(std::countr_zero(fitting));
         if (level-- == 0) return node;
       } else {
         if (++level == levels_.size()) return none;
@@ -51,6 +50,12 @@ class FirstFit {
  private:
   static constexpr std::size_t fan = 8;
 
+  // A bit per child. All are looked at, because no branch predictor could guess where to stop.
+  static unsigned at_least(std::uint32_t size, const std::uint32_t* children) {
+    unsigned fitting = 0;
+    for (std::size_t child = 0; child < fan; ++child) fitting |= unsigned{children[child] >= size} << child;
+    return fitting;
+  }
   static std::uint32_t largest(const std::uint32_t* children) { return *std::max_element(children, children + fan); }
 
   std::vector<std::vector<std::uint32_t>> levels_;  // leaves first; every level is a multiple of fan long
