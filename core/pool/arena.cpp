@@ -33,11 +33,8 @@ Extent* Arena::fit(Lane owner, Bytes size) const {
     if (Extent* best = index->bins.best_fit(size / unit); best != nullptr) return best;
   size = std::max(size, large);
   if (size > largest_indexed) return nullptr;
-  const std::size_t page = index->lowest.find(static_cast<std::uint32_t>(size / unit));
-  if (page == FirstFit::none) return nullptr;
-  Extent* extent = starts_[page];
-  while (extent->state != Extent::State::free || extent->owner != owner || extent->size < size) extent = extent->next;
-  return extent;
+  const std::size_t cell = index->lowest.find(static_cast<std::uint32_t>(size / unit));
+  return cell == FirstFit::none ? nullptr : cells_[cell];
 }
 
 Extent* Arena::starting_at(Address address) const {
@@ -229,7 +226,7 @@ void Arena::become(Extent* extent, Extent::State state) {
     drop(next);
   }
   if (Extent* previous = extent->previous; joins(previous, state, extent->owner)) {
-    if (state == Extent::State::free) unlist(previous);
+    if (state == Extent::State::free && previous->size < large) unlist(previous);  // a large one is just listed anew
     previous->size += extent->size;
     previous->clock.merge(extent->clock);
     drop(extent);
@@ -243,33 +240,23 @@ void Arena::list(Extent* extent) {
   if (extent->size < large)
     index(extent->owner).bins.insert(extent, extent->size / unit);
   else
-    refresh(page_of(extent->address), extent->owner);
+    list_large(extent);
 }
 
 void Arena::unlist(Extent* extent) {
-  if (extent->size < large) {
+  if (extent->size < large)
     index(extent->owner).bins.erase(extent, extent->size / unit);
-    return;
-  }
-  const Extent::State state = extent->state;
-  extent->state = Extent::State::live;
-  refresh(page_of(extent->address), extent->owner);
-  extent->state = state;
+  else
+    index(extent->owner).lowest.set(cell_of(extent->address), 0);
 }
 
-// In units: the largest free extent of the owner that begins in the page, if it is a large one.
-std::uint32_t Arena::largest(std::size_t page, Lane owner) const {
-  Bytes size = 0;
-  if (page >= starts_.size()) return 0;
-  for (Extent* extent = starts_[page]; extent != nullptr && page_of(extent->address) == page; extent = extent->next)
-    if (extent->state == Extent::State::free && extent->owner == owner) size = std::max(size, extent->size);
-  return size < large ? 0 : static_cast<std::uint32_t>(std::min(size, largest_indexed) / unit);
-}
-
-void Arena::refresh(std::size_t page, Lane owner) {
-  FirstFit& lowest = index(owner).lowest;
-  if (page >= lowest.pages()) lowest.resize(starts_.size());
-  lowest.set(page, largest(page, owner));
+void Arena::list_large(Extent* extent) {
+  const std::size_t cell = cell_of(extent->address);
+  if (cell >= cells_.size()) cells_.resize(std::max(cell + 1, 2 * cells_.size()));
+  FirstFit& lowest = index(extent->owner).lowest;
+  if (cell >= lowest.count()) lowest.resize(cells_.size());
+  cells_[cell] = extent;
+  lowest.set(cell, static_cast<std::uint32_t>(std::min(extent->size, largest_indexed) / unit));
 }
 
 void Arena::reach(Address end) {
@@ -287,6 +274,7 @@ void Arena::check() const {
   };
   Address at = range_;
   Bytes free = 0;
+  std::int64_t listed = 0;  // large free extents
   for (Extent* extent = first_extent_; extent != nullptr; extent = extent->next) {
     if (extent->address != at) fail("extents do not tile the range", extent->address);
     if (extent->size == 0 || extent->size % unit != 0) fail("an extent has an odd size", at);
@@ -296,17 +284,22 @@ void Arena::check() const {
       if ((chunk_at(page) != nullptr) != extent->mapped()) fail("mapped extents and chunks differ", page);
     if (extent->state == Extent::State::free) {
       free += extent->size;
-      if (extent->size < large && !index_[extent->owner]->bins.contains(extent, extent->size / unit))
-        fail("a free extent is in no bin", at);
+      const Index& index = *index_[extent->owner];
+      const auto units = static_cast<std::uint32_t>(std::min(extent->size, largest_indexed) / unit);
+      if (extent->size >= large) ++listed;
+      if (extent->size < large ? !index.bins.contains(extent, units)
+                               : cells_[cell_of(at)] != extent || index.lowest.at(cell_of(at)) != units)
+        fail("a free extent is not in its index", at);
     }
     at = extent->end();
   }
   if (at != range_ + size_) fail("extents end early", at);
   for (Lane owner = 0; owner < lane_count; ++owner) {
-    const std::size_t pages = index_[owner] == nullptr ? 0 : index_[owner]->lowest.pages();
-    for (std::size_t page = 0; page < pages; ++page)
-      if (index_[owner]->lowest.at(page) != largest(page, owner)) fail("an index is stale", range_ + page * page_);
+    const std::size_t cells = index_[owner] == nullptr ? 0 : index_[owner]->lowest.count();
+    for (std::size_t cell = 0; cell < cells; ++cell)
+      if (index_[owner]->lowest.at(cell) != 0) --listed;
   }
+  if (listed != 0) fail("an index knows more or fewer large extents than there are", range_);
   if (free != free_bytes_) fail("free bytes are miscounted", range_);
 }
 

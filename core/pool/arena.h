@@ -70,7 +70,7 @@ class Arena {
   struct Index {  // the free extents of a lane
     Index();
     Bins<Extent> bins;  // those below `large`, by size
-    FirstFit lowest;    // the others, by page
+    FirstFit lowest;    // the others, by cell
   };
   static constexpr Bytes large = Bytes{32} << 20;
   Index& index(Lane owner) {
@@ -78,8 +78,8 @@ class Arena {
       index_[owner] = std::make_unique<Index>();
     return *index_[owner];
   }
-  void refresh(std::size_t page, Lane owner);
-  std::uint32_t largest(std::size_t page, Lane owner) const;
+  std::size_t cell_of(Address address) const { return (address - range_) / large; }
+  void list_large(Extent* extent);
   void reach(Address end);  // makes the page tables long enough
   static bool joins(const Extent* neighbour, Extent::State state, Lane owner);
 
@@ -92,6 +92,7 @@ class Arena {
   std::vector<std::uint64_t> occupied_;  // a bit per page: does any extent begin in it?
   std::vector<Chunk*> chunks_;           // per page: the chunk at home there
   std::array<std::unique_ptr<Index>, lane_count> index_;
+  std::vector<Extent*> cells_;  // per 32 MiB: the large free extent that begins there, of which there can be one only
   std::deque<Extent> store_;
   std::vector<Extent*> spare_;
   Bytes free_bytes_ = 0;

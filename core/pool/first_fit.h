@@ -1,5 +1,5 @@
-// "Which is the lowest page that starts a free extent of at least this size?" in a handful of steps, however many
-// extents there are: a tree of maxima over pages, eight children to a node. It knows pages and sizes, not extents.
+// "Which is the lowest cell that starts a free extent of at least this size?" in a handful of steps, however many
+// extents there are: a tree of maxima over cells, eight children to a node. It knows cells and sizes, not extents.
 #pragma once
 
 #include <algorithm>
@@ -13,38 +13,39 @@ class FirstFit {
  public:
   static constexpr std::size_t none = SIZE_MAX;
 
-  void resize(std::size_t pages);  // never shrinks; new pages hold nothing
-  std::size_t pages() const { return levels_.empty() ? 0 : levels_.front().size(); }
+  void resize(std::size_t wanted);  // never shrinks; new cells hold nothing
+  std::size_t count() const { return levels_.empty() ? 0 : levels_.front().size(); }
 
-  void set(std::size_t page, std::uint32_t size) {
+  void set(std::size_t cell, std::uint32_t size) {
     for (std::size_t level = 0;;) {
-      std::uint32_t& entry = levels_[level][page];
+      std::uint32_t& entry = levels_[level][cell];
       const std::uint32_t old = entry;
       entry = size;
       if (size == old || ++level == levels_.size()) return;
-      page /= fan;
-      const std::uint32_t largest = levels_[level][page];
+      cell /= fan;
+      const std::uint32_t largest = levels_[level][cell];
       if (size <= largest) {
         if (old < largest) return;  // another child is the largest, and stays it
-        const std::uint32_t* children = levels_[level - 1].data() + page * fan;
-        size = *std::max_element(children, children + fan);
+        const std::uint32_t* children = levels_[level - 1].data() + cell * fan;
+        size = children[0];
+        for (std::size_t child = 1; child < fan; ++child) size = std::max(size, children[child]);
       }
     }
   }
 
-  std::uint32_t at(std::size_t page) const { return levels_.front()[page]; }
+  std::uint32_t at(std::size_t cell) const { return levels_.front()[cell]; }
 
   std::size_t find(std::uint32_t size) const {
-    std::size_t page = 0;
+    std::size_t cell = 0;
     for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {
-      page *= fan;
-      const std::uint32_t* siblings = level->data() + page;
+      cell *= fan;
+      const std::uint32_t* siblings = level->data() + cell;
       std::size_t child = 0;
       while (child < fan && siblings[child] < size) ++child;
       if (child == fan) return none;  // only at the root
-      page += child;
+      cell += child;
     }
-    return levels_.empty() ? none : page;
+    return levels_.empty() ? none : cell;
   }
 
  private:

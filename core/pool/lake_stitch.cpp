@@ -9,7 +9,7 @@ namespace gmlake {
 
 // S4 without donors: completes the window that lacks least with new chunks.
 Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
-  const std::vector<Gap> mine = gaps(lane, Mixing::settled);
+  const std::vector<Gap> mine = gaps(size, lane, Mixing::settled);
   const auto window = best_window(mine, size, supply_.page);
   if (!window) return 0;
   // A private pool has no other way to get memory than to grow, whatever the target says.
