@@ -19,8 +19,8 @@ struct CachingOptions {
   static constexpr Bytes segment_step = 2 * MiB;   // ... rounded up to this
   static constexpr Bytes unlimited = std::numeric_limits<Bytes>::max();
 
-  // How blocks of equal size are ordered. PyTorch took the lowest address until 2.9; since then the block whose
-  // segment is oldest comes first.
+  // How blocks of equal size are ordered. PyTorch once took the lowest address; 2.14 takes the block whose segment is
+  // oldest.
   enum class Ties : std::uint8_t { address, registration };
 
   Bytes large_segment = 20 * MiB;             // what the large pool grows by for requests below own_segment

@@ -17,12 +17,18 @@ class FirstFit {
   std::size_t pages() const { return levels_.empty() ? 0 : levels_.front().size(); }
 
   void set(std::size_t page, std::uint32_t size) {
-    for (auto& level : levels_) {
-      if (level[page] == size) return;
-      level[page] = size;
+    for (std::size_t level = 0;;) {
+      std::uint32_t& entry = levels_[level][page];
+      const std::uint32_t old = entry;
+      entry = size;
+      if (size == old || ++level == levels_.size()) return;
       page /= fan;
-      const std::uint32_t* siblings = level.data() + page * fan;
-      size = *std::max_element(siblings, siblings + fan);
+      const std::uint32_t largest = levels_[level][page];
+      if (size <= largest) {
+        if (old < largest) return;  // another child is the largest, and stays it
+        const std::uint32_t* children = levels_[level - 1].data() + page * fan;
+        size = *std::max_element(children, children + fan);
+      }
     }
   }
 

@@ -50,11 +50,7 @@ SmallPool::Block* SmallPool::find(Address address) const {
 void SmallPool::free(Block* block) {
   Slab& slab = *block->slab;
   block->live = block->limbo = false;
-  if (--slab.live == 0 && slab_count_ > by_stream_.size()) {  // every stream may keep one
-    list(block);                                              // as the slab's other blocks are
-    give_back(slab);
-    return;
-  }
+  --slab.live;
   const std::size_t end = block->place + block->size;
   if (end < slab.blocks.size() && !slab.blocks[end].live) {
     Block& after = slab.blocks[end];
@@ -72,15 +68,17 @@ void SmallPool::free(Block* block) {
   if (const std::size_t next = block->place + block->size; next < slab.blocks.size())
     slab.blocks[next].before = block->size;
   list(block);
+  if (slab.live == 0 && slab_count_ > by_stream_.size()) give_back(slab);  // every stream may keep one
 }
 
+// The slab is one free block again, and its table is kept as it is for the next one.
 void SmallPool::give_back(Slab& slab) {
-  for (std::size_t place = 0; place < slab.blocks.size(); place += slab.blocks[place].size) unlist(&slab.blocks[place]);
+  unlist(slab.blocks.data());
   Clock clock;
   supply_.fences.stamp(clock, slab.shelf->lane);
   slabs_.give_back(slab.address, clock);
   --slab_count_;
-  slab_at_[page_of(slab.address)].reset();
+  spare_.push_back(std::move(slab_at_[page_of(slab.address)]));
 }
 
 bool SmallPool::empty() const {
@@ -97,22 +95,25 @@ void SmallPool::trim() {
 bool SmallPool::add_slab(Shelf& shelf) {
   const Address address = slabs_.take(shelf.stream);
   if (address == 0) return false;
-  auto slab = std::make_unique<Slab>();
+  if (spare_.empty()) spare_.push_back(std::make_unique<Slab>(supply_.page / unit));
+  std::unique_ptr<Slab> slab = std::move(spare_.back());
+  spare_.pop_back();
   slab->address = address;
   slab->shelf = &shelf;
-  slab->blocks.resize(supply_.page / unit);
-  for (std::size_t place = 0; place < slab->blocks.size(); ++place) {
-    slab->blocks[place].slab = slab.get();
-    slab->blocks[place].place = static_cast<std::uint16_t>(place);
-  }
-  Block* whole = slab->blocks.data();
-  whole->size = static_cast<std::uint16_t>(slab->blocks.size());
-  list(whole);
+  list(slab->blocks.data());
   const std::size_t page = page_of(address);
   if (page >= slab_at_.size()) slab_at_.resize(page + 1);
   slab_at_[page] = std::move(slab);
   ++slab_count_;
   return true;
+}
+
+SmallPool::Slab::Slab(std::size_t units) : blocks(units) {
+  for (std::size_t place = 0; place < units; ++place) {
+    blocks[place].slab = this;
+    blocks[place].place = static_cast<std::uint16_t>(place);
+  }
+  blocks.front().size = static_cast<std::uint16_t>(units);
 }
 
 void SmallPool::list(Block* block) {

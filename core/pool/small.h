@@ -70,6 +70,7 @@ class SmallPool {
   const int page_shift_;  // a page is a power of two
   std::unordered_map<Stream, std::unique_ptr<Shelf>> by_stream_;
   std::vector<std::unique_ptr<Slab>> slab_at_;  // by page of the slabs' range
+  std::vector<std::unique_ptr<Slab>> spare_;    // without a page
   std::size_t slab_count_ = 0;
   Shelf* last_ = nullptr;
 
@@ -84,6 +85,7 @@ struct SmallPool::Shelf {
 };
 
 struct SmallPool::Slab {
+  explicit Slab(std::size_t units);
   Address address = 0;
   Shelf* shelf = nullptr;
   std::vector<Block> blocks;  // one per unit, used where a block begins
