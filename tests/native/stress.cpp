@@ -23,9 +23,15 @@ using namespace gmlake::testing;
 constexpr int devices = 2;
 constexpr Stream streams = 10;  // more than have a lane of their own
 
+// One device is small, the other one large but limited to as much: an allocator may treat large ones differently.
 struct Device {
+  static constexpr Bytes memory = 512 * MiB;
+
   Device(std::string_view spec, int number)
-      : driver(SimulatedOptions{.capacity = 512 * MiB, .device = number}), allocator(make_allocator(spec, driver)) {}
+      : driver(SimulatedOptions{.capacity = number == 0 ? memory : 64 * GiB, .device = number}),
+        allocator(make_allocator(spec, driver)) {
+    allocator->set_limit(memory);
+  }
 
   SimulatedDriver driver;
   Witness witness{driver};
