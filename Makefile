@@ -1,22 +1,22 @@
 # make demo    install into .venv and compare allocators on the bundled trace
-# make test    the same environment, then linters, types and all tests
+# make test    the same environment, then linters, types, sanitizers and all tests
 # make bench   the benchmarks
 # Needs python3 with its venv module and a C++20 compiler; everything else comes from PyPI into .venv.
 
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := pyproject.toml CMakeLists.txt README.md $(shell find core src -type f -not -name '*.pyc')
-CORE := $(shell find core -name '*.h' -o -name '*.cpp')
+NATIVE := $(shell find core tests/native -name '*.h' -o -name '*.cpp')
 BUILD_TOOLS := $(shell sed -n 's/^requires = \[\(.*\)\]/\1/p' pyproject.toml | tr -d ',')
 PIP := $(BIN)/pip --disable-pip-version-check -qq
 
-.PHONY: demo test bench lint clean
+.PHONY: demo test bench lint sanitize clean
 .DELETE_ON_ERROR:
 
 demo: .venv/installed
 	@$(BIN)/gmlake replay demo
 
-test: lint
+test: lint sanitize
 	@echo "tests"
 	@$(BIN)/pytest
 
@@ -25,8 +25,12 @@ lint: .venv/developing
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/clang-format --dry-run -Werror $(CORE)
+	@$(BIN)/clang-format --dry-run -Werror $(NATIVE)
 	@$(BIN)/python tools/check_layers.py
+
+sanitize: .venv/tools
+	@tests/native/run.sh address,undefined
+	@tests/native/run.sh thread
 
 bench: .venv/developing
 	@$(BIN)/python -m bench

@@ -36,8 +36,8 @@ Extent* Arena::fit(Lane owner, Bytes size) const {
     if (Extent* best = index->bins.best_fit(size / unit); best != nullptr) return best;
   size = std::max(size, large);
   if (size > largest_indexed) return nullptr;
-  const std::size_t slot = index->lowest.find(indexed(size));
-  return slot == FirstFit::none ? nullptr : index->in_slot[slot];
+  const std::size_t cell = index->lowest.find(indexed(size));
+  return cell == FirstFit::none ? nullptr : cells_[cell];
 }
 
 Extent* Arena::starting_at(Address address) const {
@@ -226,7 +226,7 @@ void Arena::become(Extent* extent, Extent::State state) {
     drop(next);
   }
   if (Extent* previous = extent->previous; joins(previous, state, extent->owner)) {
-    if (state == Extent::State::free) unlist(previous);
+    if (state == Extent::State::free && previous->size < large) unlist(previous);  // a large one is just listed anew
     previous->size += extent->size;
     previous->clock.merge(extent->clock);
     drop(extent);
@@ -237,14 +237,12 @@ void Arena::become(Extent* extent, Extent::State state) {
 }
 
 void Arena::list_large(Extent* extent) {
-  Index& index = this->index(extent->owner);
-  const std::size_t slot = slot_of(extent);
-  if (slot >= index.in_slot.size()) {
-    index.lowest.resize(2 * slot + 1);
-    index.in_slot.resize(index.lowest.slots());
-  }
-  index.in_slot[slot] = extent;
-  index.lowest.insert(slot, indexed(extent->size));
+  const std::size_t cell = cell_of(extent->address);
+  if (cell >= cells_.size()) cells_.resize(std::max(cell + 1, 2 * cells_.size()));
+  FirstFit& lowest = index(extent->owner).lowest;
+  if (cell >= lowest.count()) lowest.resize(cells_.size());
+  cells_[cell] = extent;
+  lowest.insert(cell, indexed(extent->size));
 }
 
 std::uint32_t Arena::indexed(Bytes size) {
@@ -266,7 +264,7 @@ void Arena::check() const {
   };
   Address at = range_;
   Bytes free = 0;
-  std::ptrdiff_t large_extents = 0;
+  std::int64_t listed = 0;  // large free extents
   for (Extent* extent = first_extent_; extent != nullptr; extent = extent->next) {
     if (extent->address != at) fail("extents do not tile the range", extent->address);
     if (extent->size == 0 || extent->size % unit != 0) fail("an extent has an odd size", at);
@@ -277,20 +275,23 @@ void Arena::check() const {
     if (extent->state == Extent::State::free) {
       free += extent->size;
       Index& index = *index_[extent->owner];
+      const std::uint32_t units = indexed(extent->size);
+      const std::size_t cell = cell_of(at);
+      if (extent->size >= large) ++listed;
       if (extent->size < large
-              ? !index.bins.contains(extent, extent->size / unit)
-              : index.in_slot[slot_of(extent)] != extent || index.lowest.at(slot_of(extent)) != indexed(extent->size) ||
-                    index.lowest.find(indexed(extent->size)) > slot_of(extent))
+              ? !index.bins.contains(extent, units)
+              : cells_[cell] != extent || index.lowest.at(cell) != units || index.lowest.find(units) > cell)
         fail("a free extent is not in its index", at);
-      if (extent->size >= large) ++large_extents;
     }
     at = extent->end();
   }
   if (at != range_ + size_) fail("extents end early", at);
-  for (const auto& index : index_)
-    for (std::size_t slot = 0; index != nullptr && slot < index->lowest.slots(); ++slot)
-      if (index->lowest.at(slot) != 0) --large_extents;
-  if (large_extents != 0) fail("an index is stale", range_);
+  for (Lane owner = 0; owner < lane_count; ++owner) {
+    const std::size_t cells = index_[owner] == nullptr ? 0 : index_[owner]->lowest.count();
+    for (std::size_t cell = 0; cell < cells; ++cell)
+      if (index_[owner]->lowest.at(cell) != 0) --listed;
+  }
+  if (listed != 0) fail("an index knows more or fewer large extents than there are", range_);
   if (free != free_bytes_) fail("free bytes are miscounted", range_);
 }
 

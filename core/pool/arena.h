@@ -75,22 +75,21 @@ class Arena {
     if (extent->size < large)
       index(extent->owner).bins.erase(extent, extent->size / unit);
     else
-      index(extent->owner).lowest.erase(slot_of(extent));
+      index(extent->owner).lowest.erase(cell_of(extent->address));
   }
-  void list_large(Extent* extent);
   struct Index {  // the free extents of a lane
     Index();
     Bins<Extent> bins;  // those below `large`, by size
-    FirstFit lowest;    // the others, by slot
-    std::vector<Extent*> in_slot;
+    FirstFit lowest;    // the others, by cell
   };
   static constexpr Bytes large = Bytes{32} << 20;
-  std::size_t slot_of(const Extent* extent) const { return (extent->address - range_) / large; }  // no two begin in one
   Index& index(Lane owner) {
     if (index_[owner] == nullptr) [[unlikely]]
       index_[owner] = std::make_unique<Index>();
     return *index_[owner];
   }
+  std::size_t cell_of(Address address) const { return (address - range_) / large; }
+  void list_large(Extent* extent);
   static std::uint32_t indexed(Bytes size);  // as the index of large extents counts it
   void reach(Address end);                   // makes the page tables long enough
   static bool joins(const Extent* neighbour, Extent::State state, Lane owner);
@@ -104,6 +103,7 @@ class Arena {
   std::vector<std::uint64_t> occupied_;  // a bit per page: does any extent begin in it?
   std::vector<Chunk*> chunks_;           // per page: the chunk at home there
   std::array<std::unique_ptr<Index>, lane_count> index_;
+  std::vector<Extent*> cells_;  // per 32 MiB: the large free extent that begins there, of which there can be one only
   std::deque<Extent> store_;
   std::vector<Extent*> spare_;
   Bytes free_bytes_ = 0;

@@ -3,7 +3,7 @@
 namespace gmlake {
 
 void FirstFit::resize(std::size_t wanted) {
-  if (wanted <= slots()) return;
+  if (wanted <= count()) return;
   std::vector<std::uint32_t> leaves = levels_.empty() ? std::vector<std::uint32_t>{} : std::move(levels_.front());
   leaves.resize((wanted + fan - 1) / fan * fan);
   levels_.clear();

@@ -1,7 +1,7 @@
-// "Which is the lowest slot that holds at least this size?" in a handful of steps, however many slots there are: a tree
-// over slots, eight children to a node. It knows slots and sizes, not what is in them.
+// "Which is the lowest cell that holds at least this size?" in a handful of steps, however many cells there are: a tree
+// over cells, eight children to a node. It knows cells and sizes, not what is in them.
 //
-// A node holds an upper bound of its children, not their maximum: what leaves a slot leaves the bounds above it as they
+// A node holds an upper bound of its children, not their maximum: what leaves a cell leaves the bounds above it as they
 // are, and a search that finds one too high corrects it and goes on. Extents shrink and grow all the time, but are
 // rarely looked for in vain.
 #pragma once
@@ -18,17 +18,17 @@ class FirstFit {
  public:
   static constexpr std::size_t none = SIZE_MAX;
 
-  void resize(std::size_t slots);  // never shrinks; new slots are empty
-  std::size_t slots() const { return levels_.empty() ? 0 : levels_.front().size(); }
+  void resize(std::size_t cells);  // never shrinks; new cells are empty
+  std::size_t count() const { return levels_.empty() ? 0 : levels_.front().size(); }
 
-  std::uint32_t at(std::size_t slot) const { return levels_.front()[slot]; }
+  std::uint32_t at(std::size_t cell) const { return levels_.front()[cell]; }
 
-  void insert(std::size_t slot, std::uint32_t size) {
-    levels_.front()[slot] = size;
-    for (std::size_t level = 1; level < levels_.size() && levels_[level][slot /= fan] < size; ++level)
-      levels_[level][slot] = size;
+  void insert(std::size_t cell, std::uint32_t size) {
+    levels_.front()[cell] = size;
+    for (std::size_t level = 1; level < levels_.size() && levels_[level][cell /= fan] < size; ++level)
+      levels_[level][cell] = size;
   }
-  void erase(std::size_t slot) { levels_.front()[slot] = 0; }
+  void erase(std::size_t cell) { levels_.front()[cell] = 0; }
 
   std::size_t find(std::uint32_t size) {
     if (levels_.empty()) return none;

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Builds the native tests with sanitizers and runs them: run.sh [address,undefined|thread]
+# Uses cmake and ninja of .venv when they are there. Every position of a fault is tried by pytest, without sanitizers.
+set -eu
+sanitize=${1:-address,undefined}
+root=$(cd "$(dirname "$0")/../.." && pwd)
+PATH="$root/.venv/bin:$PATH"
+build="$root/build/native-$(echo "$sanitize" | tr , -)"
+
+mkdir -p "$root/build"
+cmake -G Ninja -S "$root" -B "$build" -DGMLAKE_PYTHON=OFF -DGMLAKE_TOOLS=ON -DGMLAKE_SANITIZE="$sanitize" \
+  -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O1 >"$build.log" 2>&1 || { cat "$build.log"; exit 1; }
+ninja -C "$build" stress faults >"$build.log" 2>&1 || { cat "$build.log"; exit 1; }
+
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
+echo "native tests with -fsanitize=$sanitize"
+"$build/tests/native/stress" 1
+if [ "$sanitize" != thread ]; then "$build/tests/native/faults" 40; fi
