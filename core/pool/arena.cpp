@@ -238,7 +238,7 @@ void Arena::become(Extent* extent, Extent::State state) {
 
 void Arena::list(Extent* extent) {
   if (extent->size < large)
-    index(extent->owner).bins.insert(extent, extent->size / unit);
+    index(extent->owner).bins.insert_by_address(extent, extent->size / unit);
   else
     list_large(extent);
 }
