@@ -67,7 +67,7 @@ class Arena {
   void become(Extent* extent, Extent::State state);
   void list(Extent* extent) {  // enters a free extent into its owner's index
     if (extent->size < large)
-      index(extent->owner).bins.insert(extent, extent->size / unit);
+      index(extent->owner).bins.insert_by_address(extent, extent->size / unit);
     else
       list_large(extent);
   }
