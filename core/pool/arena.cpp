@@ -17,7 +17,10 @@ constexpr Bytes largest_indexed = Arena::unit * UINT32_MAX;  // just below 2 TiB
 Arena::Arena(Address range, Bytes size, Bytes page)
     : range_(range), size_(size), page_(page), page_shift_(std::countr_zero(page)), top_(range) {
   reach(range + page);
-  first_extent_ = make(range, size, Extent::State::hole, 0);
+  Extent hole;
+  hole.address = range;
+  hole.size = size;
+  first_extent_ = make(hole);
   starts_[0] = first_extent_;
   occupied_[0] |= 1;
 }
@@ -27,13 +30,13 @@ Arena::Arena(Address range, Bytes size, Bytes page)
 Arena::Index::Index() : bins(large / unit) {}
 
 Extent* Arena::fit(Lane owner, Bytes size) const {
-  const Index* index = index_[owner].get();
+  Index* index = index_[owner].get();
   if (index == nullptr) return nullptr;
   if (size < large)
     if (Extent* best = index->bins.best_fit(size / unit); best != nullptr) return best;
   size = std::max(size, large);
   if (size > largest_indexed) return nullptr;
-  const std::size_t cell = index->lowest.find(static_cast<std::uint32_t>(size / unit));
+  const std::size_t cell = index->lowest.find(indexed(size));
   return cell == FirstFit::none ? nullptr : cells_[cell];
 }
 
@@ -154,18 +157,14 @@ void Arena::bury(Address at, Bytes size) {
 
 // ---- the list of extents and its indexes
 
-Extent* Arena::make(Address address, Bytes size, Extent::State state, Lane owner) {
+Extent* Arena::make(const Extent& like) {
   if (spare_.empty()) {
     store_.emplace_back();
     spare_.push_back(&store_.back());
   }
   Extent* extent = spare_.back();
   spare_.pop_back();
-  *extent = {};
-  extent->address = address;
-  extent->size = size;
-  extent->state = state;
-  extent->owner = owner;
+  *extent = like;
   ++extent_count_;
   return extent;
 }
@@ -202,8 +201,9 @@ void Arena::unlink(Extent* extent) {
 }
 
 Extent* Arena::split(Extent* extent, Bytes size) {
-  Extent* rest = make(extent->address + size, extent->size - size, extent->state, extent->owner);
-  rest->clock = extent->clock;
+  Extent* rest = make(*extent);
+  rest->address += size;
+  rest->size -= size;
   extent->size = size;
   link_after(rest, extent);
   return rest;
@@ -236,27 +236,17 @@ void Arena::become(Extent* extent, Extent::State state) {
   if (state == Extent::State::free) list(extent);
 }
 
-void Arena::list(Extent* extent) {
-  if (extent->size < large)
-    index(extent->owner).bins.insert_by_address(extent, extent->size / unit);
-  else
-    list_large(extent);
-}
-
-void Arena::unlist(Extent* extent) {
-  if (extent->size < large)
-    index(extent->owner).bins.erase(extent, extent->size / unit);
-  else
-    index(extent->owner).lowest.set(cell_of(extent->address), 0);
-}
-
 void Arena::list_large(Extent* extent) {
   const std::size_t cell = cell_of(extent->address);
   if (cell >= cells_.size()) cells_.resize(std::max(cell + 1, 2 * cells_.size()));
   FirstFit& lowest = index(extent->owner).lowest;
   if (cell >= lowest.count()) lowest.resize(cells_.size());
   cells_[cell] = extent;
-  lowest.set(cell, static_cast<std::uint32_t>(std::min(extent->size, largest_indexed) / unit));
+  lowest.insert(cell, indexed(extent->size));
+}
+
+std::uint32_t Arena::indexed(Bytes size) {
+  return static_cast<std::uint32_t>(std::min(size, largest_indexed) / unit);
 }
 
 void Arena::reach(Address end) {
@@ -284,11 +274,13 @@ void Arena::check() const {
       if ((chunk_at(page) != nullptr) != extent->mapped()) fail("mapped extents and chunks differ", page);
     if (extent->state == Extent::State::free) {
       free += extent->size;
-      const Index& index = *index_[extent->owner];
-      const auto units = static_cast<std::uint32_t>(std::min(extent->size, largest_indexed) / unit);
+      Index& index = *index_[extent->owner];
+      const std::uint32_t units = indexed(extent->size);
+      const std::size_t cell = cell_of(at);
       if (extent->size >= large) ++listed;
-      if (extent->size < large ? !index.bins.contains(extent, units)
-                               : cells_[cell_of(at)] != extent || index.lowest.at(cell_of(at)) != units)
+      if (extent->size < large
+              ? !index.bins.contains(extent, units)
+              : cells_[cell] != extent || index.lowest.at(cell) != units || index.lowest.find(units) > cell)
         fail("a free extent is not in its index", at);
     }
     at = extent->end();

@@ -59,14 +59,24 @@ class Arena {
 
  private:
   std::size_t page_of(Address address) const { return (address - range_) >> page_shift_; }
-  Extent* make(Address address, Bytes size, Extent::State state, Lane owner);
+  Extent* make(const Extent& like);
   void drop(Extent* extent);
   void link_after(Extent* extent, Extent* before);
   void unlink(Extent* extent);
   Extent* split(Extent* extent, Bytes size);  // keeps the front, returns the rest
   void become(Extent* extent, Extent::State state);
-  void list(Extent* extent);  // enters a free extent into its owner's index
-  void unlist(Extent* extent);
+  void list(Extent* extent) {  // enters a free extent into its owner's index
+    if (extent->size < large)
+      index(extent->owner).bins.insert_by_address(extent, extent->size / unit);
+    else
+      list_large(extent);
+  }
+  void unlist(Extent* extent) {
+    if (extent->size < large)
+      index(extent->owner).bins.erase(extent, extent->size / unit);
+    else
+      index(extent->owner).lowest.erase(cell_of(extent->address));
+  }
   struct Index {  // the free extents of a lane
     Index();
     Bins<Extent> bins;  // those below `large`, by size
@@ -80,7 +90,8 @@ class Arena {
   }
   std::size_t cell_of(Address address) const { return (address - range_) / large; }
   void list_large(Extent* extent);
-  void reach(Address end);  // makes the page tables long enough
+  static std::uint32_t indexed(Bytes size);  // as the index of large extents counts it
+  void reach(Address end);                   // makes the page tables long enough
   static bool joins(const Extent* neighbour, Extent::State state, Lane owner);
 
   Address range_;
