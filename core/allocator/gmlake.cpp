@@ -124,14 +124,16 @@ void GMLakeAllocator::release(Address address) {
 
 // Other streams used the block: it stays in limbo until they have passed this point.
 void GMLakeAllocator::postpone(const Block& block, Clock clock, LaneSet uses) {
-  each_lane(uses, [&](Lane other) { supply_.fences.stamp(clock, other); });
+  Clock others;
+  each_lane(uses, [&](Lane other) { supply_.fences.stamp(others, other); });
+  clock.merge(others);
   if (block.small != nullptr)
     block.small->limbo = true;
   else if (block.large.extent != nullptr)
     block.large.extent->state = Extent::State::limbo;
   else
     block.large.stitched->limbo = true;
-  limbo_.push_back({block, clock});
+  limbo_.push_back({block, clock, others});
 }
 
 void GMLakeAllocator::record_stream(Address address, Stream stream) {
@@ -211,7 +213,7 @@ bool GMLakeAllocator::settle_limbo(bool wait) {
   while (!limbo_.empty() || !waiting_.empty()) {
     if (waiting_.empty()) {
       Clock clock;
-      for (const Limbo& entry : limbo_) clock.merge(entry.clock);
+      for (const Limbo& entry : limbo_) clock.merge(entry.others);
       if (!supply_.fences.mark(clock, ticket_)) return false;
       waiting_.swap(limbo_);
     }

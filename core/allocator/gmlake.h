@@ -75,7 +75,8 @@ class GMLakeAllocator final : public Allocator {
   };
   struct Limbo {
     Block block;
-    Clock clock;
+    Clock clock;   // of all uses
+    Clock others;  // of those that must be over before the block is free: its own stream's need not
   };
 
   std::unique_ptr<Pool> make_pool(PoolId id);
