@@ -58,6 +58,36 @@ GMLakeAllocator::~GMLakeAllocator() {
   (void)supply_.fences.drain();
 }
 
+// ---- steps of the hot path
+
+inline GMLakeAllocator::Block GMLakeAllocator::Pool::find(Address address) {
+  if (slabs.contains(address)) return {this, small.find(address), {}};
+  return {this, nullptr, lake.find(address)};
+}
+
+inline GMLakeAllocator::Block GMLakeAllocator::find(Address address) const {
+  Block block = ordinary_->find(address);
+  if (!block) [[unlikely]]
+    block = find_private(address);
+  return block;
+}
+
+inline void GMLakeAllocator::free(const Block& block, const Clock& clock, Bytes bytes, PoolKind kind) {
+  supply_.statistics.active.decrease(kind, 1);
+  supply_.statistics.active_bytes.decrease(kind, static_cast<std::int64_t>(bytes));
+  supply_.active -= bytes;
+  if (supply_.journal.on()) {
+    const Address address = block.small != nullptr          ? block.small->address()
+                            : block.large.extent != nullptr ? block.large.extent->address
+                                                            : block.large.stitched->address;
+    supply_.journal.note(JournalEntry::Action::free_completed, address, bytes, 0);
+  }
+  if (block.small != nullptr)
+    block.pool->small.free(block.small);
+  else
+    block.pool->lake.free(block.large, clock);
+}
+
 // ---- the five calls of a client
 
 Address GMLakeAllocator::allocate(Bytes size, Stream stream) {
@@ -114,8 +144,7 @@ void GMLakeAllocator::release(Address address) {
   statistics.requested_bytes.decrease(kind, static_cast<std::int64_t>(requested));
   supply_.journal.note(JournalEntry::Action::free_requested, address, requested, 0);
 
-  Clock clock;
-  supply_.fences.stamp(clock, lane);
+  const Clock clock = supply_.fences.now(lane);
   if (uses == 0)
     free(block, clock, bytes, kind);
   else
@@ -171,39 +200,11 @@ Address GMLakeAllocator::try_allocate(Pool& pool, Bytes rounded, Bytes size, Str
                                                : pool.lake.allocate(rounded, size, stream);
 }
 
-GMLakeAllocator::Block GMLakeAllocator::Pool::find(Address address) {
-  if (slabs.contains(address)) return {this, small.find(address), {}};
-  return {this, nullptr, lake.find(address)};
-}
-
-GMLakeAllocator::Block GMLakeAllocator::find(Address address) const {
-  Block block = ordinary_->find(address);
-  if (!block) [[unlikely]]
-    block = find_private(address);
-  return block;
-}
-
 GMLakeAllocator::Block GMLakeAllocator::find_private(Address address) const {
   for (const auto& [id, pool] : private_)
     if (const Block block = pool->find(address)) return block;
   throw InvalidArgument("address " + std::to_string(address) +
                         " is not in use: it was never handed out, or it was released already");
-}
-
-void GMLakeAllocator::free(const Block& block, const Clock& clock, Bytes bytes, PoolKind kind) {
-  supply_.statistics.active.decrease(kind, 1);
-  supply_.statistics.active_bytes.decrease(kind, static_cast<std::int64_t>(bytes));
-  supply_.active -= bytes;
-  if (supply_.journal.on()) {
-    const Address address = block.small != nullptr          ? block.small->address()
-                            : block.large.extent != nullptr ? block.large.extent->address
-                                                            : block.large.stitched->address;
-    supply_.journal.note(JournalEntry::Action::free_completed, address, bytes, 0);
-  }
-  if (block.small != nullptr)
-    block.pool->small.free(block.small);
-  else
-    block.pool->lake.free(block.large, clock);
 }
 
 // Blocks that other streams used come free once those streams have passed the point of their release. One event per

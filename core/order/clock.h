@@ -30,6 +30,9 @@ void each_lane(unsigned lanes, Visit visit) {
 // that was shared needs the rest of the clock, which is large.
 class Clock {
  public:
+  Clock() = default;
+  Clock(Lane lane, std::uint32_t epoch) : lanes_(only(lane)), recent_(lane), recent_epoch_(epoch) {}
+
   LaneSet lanes() const { return lanes_; }  // those that have used the memory
   std::uint32_t epoch(Lane lane) const { return lane == recent_ ? recent_epoch_ : epochs_[lane]; }
 
@@ -42,6 +45,10 @@ class Clock {
     recent_epoch_ = epoch;
   }
   void merge(const Clock& other) {
+    if (lanes_ == other.lanes_ && (lanes_ & (lanes_ - 1)) == 0) {  // both know the same single lane
+      recent_epoch_ = std::max(recent_epoch_, other.recent_epoch_);
+      return;
+    }
     each_lane(other.lanes_, [&](Lane lane) { set(lane, std::max(epoch(lane), other.epoch(lane))); });
   }
 

@@ -22,6 +22,8 @@ class Fences {
 
   Lane lane(Stream stream) { return stream == last_stream_ && known_ ? last_lane_ : look_up(stream); }
 
+  // The clock of memory that the lane uses now, and nobody used before.
+  Clock now(Lane lane) const { return {lane, epoch_[lane]}; }
   // Memory with this clock is used by the lane now.
   void stamp(Clock& clock, Lane lane) const { clock.set(lane, epoch_[lane]); }
 

@@ -29,14 +29,15 @@ Arena::Arena(Address range, Bytes size, Bytes page)
 
 Arena::Index::Index() : bins(large / unit) {}
 
-Extent* Arena::fit(Lane owner, Bytes size) const {
-  Index* index = index_[owner].get();
-  if (index == nullptr) return nullptr;
-  if (size < large)
-    if (Extent* best = index->bins.best_fit(size / unit); best != nullptr) return best;
+Arena::Index& Arena::make_index(Lane owner) {
+  index_[owner] = std::make_unique<Index>();
+  return *index_[owner];
+}
+
+Extent* Arena::fit_large(Index& index, Bytes size) const {
   size = std::max(size, large);
   if (size > largest_indexed) return nullptr;
-  const std::size_t cell = index->lowest.find(indexed(size));
+  const std::size_t cell = index.lowest.find(indexed(size));
   return cell == FirstFit::none ? nullptr : cells_[cell];
 }
 
@@ -75,15 +76,10 @@ void Arena::merge_clocks(Address at, Bytes size, Clock& clock) const {
 
 // ---- blocks
 
-Extent* Arena::take(Extent* free, Bytes size, Extent::State state, Lane user) {
-  unlist(free);
-  Extent* rest = free->size > size ? split(free, size) : nullptr;
+void Arena::take_front(Extent* free, Bytes size, Extent::State state) {
+  Extent* rest = split(free, size);
   free->state = state;
-  if (rest != nullptr) list(rest);
-  free_bytes_ -= size;
-  free->user = user;
-  free->uses = 0;
-  return free;
+  list(rest);
 }
 
 Extent* Arena::take(Address at, Bytes size, Extent::State state, Lane user) {
@@ -209,31 +205,21 @@ Extent* Arena::split(Extent* extent, Bytes size) {
   return rest;
 }
 
-// May an extent be joined with a neighbour once it has this state?
-bool Arena::joins(const Extent* neighbour, Extent::State state, Lane owner) {
-  if (neighbour == nullptr || neighbour->state != state) return false;
-  return state == Extent::State::free ? neighbour->owner == owner
-                                      : state == Extent::State::hole || state == Extent::State::dying;
+void Arena::join_next(Extent* extent, Extent::State state) {
+  Extent* next = extent->next;
+  if (state == Extent::State::free) unlist(next);
+  extent->size += next->size;
+  extent->clock.merge(next->clock);
+  drop(next);
 }
 
-// Gives the extent, which is in no index, a new state and joins it with its neighbours. It keeps its old state until
-// it is complete, so that no index sees a part of it.
-void Arena::become(Extent* extent, Extent::State state) {
-  if (Extent* next = extent->next; joins(next, state, extent->owner)) {
-    if (state == Extent::State::free) unlist(next);
-    extent->size += next->size;
-    extent->clock.merge(next->clock);
-    drop(next);
-  }
-  if (Extent* previous = extent->previous; joins(previous, state, extent->owner)) {
-    if (state == Extent::State::free && previous->size < large) unlist(previous);  // a large one is just listed anew
-    previous->size += extent->size;
-    previous->clock.merge(extent->clock);
-    drop(extent);
-    extent = previous;
-  }
-  extent->state = state;
-  if (state == Extent::State::free) list(extent);
+Extent* Arena::join_previous(Extent* extent, Extent::State state) {
+  Extent* previous = extent->previous;
+  if (state == Extent::State::free && previous->size < large) unlist(previous);  // a large one is just listed anew
+  previous->size += extent->size;
+  previous->clock.merge(extent->clock);
+  drop(extent);
+  return previous;
 }
 
 void Arena::list_large(Extent* extent) {

@@ -31,7 +31,13 @@ class Arena {
 
   // Look-up.
   Extent* first() const { return first_extent_; }
-  Extent* fit(Lane owner, Bytes size) const;   // free space for a request, or nullptr
+  Extent* fit(Lane owner, Bytes size) const {  // free space for a request, or nullptr
+    Index* index = index_[owner].get();
+    if (index == nullptr) return nullptr;
+    if (size < large)
+      if (Extent* best = index->bins.best_fit(size / unit); best != nullptr) return best;
+    return fit_large(*index, size);
+  }
   Extent* starting_at(Address address) const;  // the extent that begins exactly there, or nullptr
   Extent* covering(Address address) const;
   Chunk* chunk_at(Address address) const {
@@ -42,7 +48,17 @@ class Arena {
   void merge_clocks(Address at, Bytes size, Clock& clock) const;
 
   // Blocks. `at` .. `at + size` must be free; the result is the first extent of the block.
-  Extent* take(Extent* free, Bytes size, Extent::State state, Lane user);
+  Extent* take(Extent* free, Bytes size, Extent::State state, Lane user) {
+    unlist(free);
+    if (free->size > size)
+      take_front(free, size, state);
+    else
+      free->state = state;
+    free_bytes_ -= size;
+    free->user = user;
+    free->uses = 0;
+    return free;
+  }
   Extent* take(Address at, Bytes size, Extent::State state, Lane user);
   void give_back(Extent* block, const Clock& clock);  // all joined extents become free for their owners
 
@@ -64,14 +80,29 @@ class Arena {
   void link_after(Extent* extent, Extent* before);
   void unlink(Extent* extent);
   Extent* split(Extent* extent, Bytes size);  // keeps the front, returns the rest
-  void become(Extent* extent, Extent::State state);
-  void list(Extent* extent) {  // enters a free extent into its owner's index
+  // May an extent be joined with a neighbour once it has this state?
+  static bool joins(const Extent* neighbour, Extent::State state, Lane owner) {
+    if (neighbour == nullptr || neighbour->state != state) return false;
+    return state == Extent::State::free ? neighbour->owner == owner
+                                        : state == Extent::State::hole || state == Extent::State::dying;
+  }
+  void join_next(Extent* extent, Extent::State state);
+  Extent* join_previous(Extent* extent, Extent::State state);
+  // Gives the extent, which is in no index, a new state and joins it with its neighbours. It keeps its old state until
+  // it is complete, so that no index sees a part of it.
+  void become(Extent* extent, Extent::State state) {
+    if (joins(extent->next, state, extent->owner)) join_next(extent, state);
+    if (joins(extent->previous, state, extent->owner)) extent = join_previous(extent, state);
+    extent->state = state;
+    if (state == Extent::State::free) list(extent);
+  }
+  [[gnu::always_inline]] void list(Extent* extent) {  // enters a free extent into its owner's index
     if (extent->size < large)
       index(extent->owner).bins.insert_by_address(extent, extent->size / unit);
     else
       list_large(extent);
   }
-  void unlist(Extent* extent) {
+  [[gnu::always_inline]] void unlist(Extent* extent) {
     if (extent->size < large)
       index(extent->owner).bins.erase(extent, extent->size / unit);
     else
@@ -83,17 +114,14 @@ class Arena {
     FirstFit lowest;    // the others, by cell
   };
   static constexpr Bytes large = Bytes{32} << 20;
-  Index& index(Lane owner) {
-    if (index_[owner] == nullptr) [[unlikely]]
-      index_[owner] = std::make_unique<Index>();
-    return *index_[owner];
-  }
+  Index& index(Lane owner) { return index_[owner] != nullptr ? *index_[owner] : make_index(owner); }
+  Index& make_index(Lane owner);
   std::size_t cell_of(Address address) const { return (address - range_) / large; }
+  Extent* fit_large(Index& index, Bytes size) const;
+  void take_front(Extent* free, Bytes size, Extent::State state);
   void list_large(Extent* extent);
   static std::uint32_t indexed(Bytes size);  // as the index of large extents counts it
   void reach(Address end);                   // makes the page tables long enough
-  static bool joins(const Extent* neighbour, Extent::State state, Lane owner);
-
   Address range_;
   Bytes size_;
   Bytes page_;

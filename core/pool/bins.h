@@ -31,8 +31,17 @@ class SizeSet {
   }
 
   std::size_t next(std::size_t number) const {
-    if (std::uint64_t members = low_[number / 64] & from(number)) return number / 64 * 64 + first(members);
-    number = number / 64 + 1;  // a word of low_
+    const std::uint64_t members = low_[number / 64] & from(number);
+    return members != 0 ? number / 64 * 64 + first(members) : next_word(number / 64 + 1);
+  }
+
+ private:
+  static std::uint64_t bit(std::size_t number) { return std::uint64_t{1} << number % 64; }
+  static std::uint64_t from(std::size_t number) { return ~std::uint64_t{0} << number % 64; }
+  static std::size_t first(std::uint64_t members) { return static_cast<std::size_t>(std::countr_zero(members)); }
+  std::size_t lowest(std::size_t word) const { return word * 64 + first(low_[word]); }
+
+  std::size_t next_word(std::size_t number) const {  // the first member from this word of low_ on
     if (number < low_.size())
       if (std::uint64_t words = middle_[number / 64] & from(number)) return lowest(number / 64 * 64 + first(words));
     number = number / 64 + 1;  // a word of middle_
@@ -42,12 +51,6 @@ class SizeSet {
     const std::size_t word = first(words);
     return lowest(word * 64 + first(middle_[word]));
   }
-
- private:
-  static std::uint64_t bit(std::size_t number) { return std::uint64_t{1} << number % 64; }
-  static std::uint64_t from(std::size_t number) { return ~std::uint64_t{0} << number % 64; }
-  static std::size_t first(std::uint64_t members) { return static_cast<std::size_t>(std::countr_zero(members)); }
-  std::size_t lowest(std::size_t word) const { return word * 64 + first(low_[word]); }
 
   std::vector<std::uint64_t> low_;     // a bit per number
   std::vector<std::uint64_t> middle_;  // a bit per word of low_

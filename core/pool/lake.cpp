@@ -58,12 +58,15 @@ void Lake::free(Block block, const Clock& clock) {
 Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
   const Lane lane = supply_.fences.lane(stream);
   Extent* own = arena_.fit(lane, size);
-  if (kind_ == Kind::private_pool) {
-    if (own != nullptr && supply_.fences.settled(own->clock, lane))
-      return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
-    return grow(size, requested, lane, stream);
-  }
-  if (own != nullptr && (supply_.fences.settled(own->clock, lane) || supply_.fences.wait(own->clock, stream)))
+  if (own != nullptr && supply_.fences.settled(own->clock, lane)) [[likely]]
+    return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
+  return make_room(own, size, requested, lane, stream);
+}
+
+// All but the first of the ways to find room. What the lane owns, if there is something, is still used by others.
+Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Stream stream) {
+  if (kind_ == Kind::private_pool) return grow(size, requested, lane, stream);
+  if (own != nullptr && supply_.fences.wait(own->clock, stream))
     return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
 
   Clock clock;

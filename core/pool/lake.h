@@ -73,6 +73,7 @@ class Lake {
   enum class Mixing : std::uint8_t { settled, any };  // whose free space a window may use
 
   Address find_room(Bytes size, Bytes requested, Stream stream);
+  Address make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Stream stream);
   Address hand_out(Extent* block, Bytes requested);
   Address take_fenced(Address at, Bytes size, Bytes requested, Lane lane, Stream stream);
   Extent* borrow(Bytes size, Lane lane, bool settled) const;

@@ -74,9 +74,7 @@ void SmallPool::free(Block* block) {
 // The slab is one free block again, and its table is kept as it is for the next one.
 void SmallPool::give_back(Slab& slab) {
   unlist(slab.blocks.data());
-  Clock clock;
-  supply_.fences.stamp(clock, slab.shelf->lane);
-  slabs_.give_back(slab.address, clock);
+  slabs_.give_back(slab.address, supply_.fences.now(slab.shelf->lane));
   --slab_count_;
   spare_.push_back(std::move(slab_at_[page_of(slab.address)]));
 }

@@ -11,31 +11,35 @@ struct Stat {
   std::int64_t current = 0;
   std::int64_t peak = 0;
   std::int64_t allocated = 0;  // sum of all increases
-  std::int64_t freed = 0;      // sum of all decreases
 
-  void increase(std::int64_t amount) {
+  std::int64_t freed() const { return allocated + before_ - current; }  // sum of all decreases
+
+  [[gnu::always_inline]] void increase(std::int64_t amount) {
     current += amount;
     allocated += amount;
     if (current > peak) [[unlikely]]
       peak = current;
   }
-  void decrease(std::int64_t amount) {
-    current -= amount;
-    freed += amount;
-  }
+  void decrease(std::int64_t amount) { current -= amount; }
   void reset_peak() { peak = current; }
-  void reset_accumulated() { allocated = freed = 0; }
+  void reset_accumulated() {
+    allocated = 0;
+    before_ = current;
+  }
+
+ private:
+  std::int64_t before_ = 0;  // what was there when the sums began
 };
 
 enum class PoolKind : std::uint8_t { small = 1, large = 2 };
 
 struct StatArray {
   std::array<Stat, 3> by{};  // all, small_pool, large_pool
-  void increase(PoolKind pool, std::int64_t amount) {
+  [[gnu::always_inline]] void increase(PoolKind pool, std::int64_t amount) {
     by[0].increase(amount);
     by[static_cast<std::size_t>(pool)].increase(amount);
   }
-  void decrease(PoolKind pool, std::int64_t amount) {
+  [[gnu::always_inline]] void decrease(PoolKind pool, std::int64_t amount) {
     by[0].decrease(amount);
     by[static_cast<std::size_t>(pool)].decrease(amount);
   }

@@ -10,7 +10,7 @@ nb::dict as_dict(const Stat& stat) {
   result["current"] = stat.current;
   result["peak"] = stat.peak;
   result["allocated"] = stat.allocated;
-  result["freed"] = stat.freed;
+  result["freed"] = stat.freed();
   return result;
 }
 
