@@ -9,7 +9,7 @@ import re
 import sys
 from pathlib import Path
 
-LAYERS = ("base", "driver", "memory", "pool", "order", "watch", "allocator", "baselines", "replay", "edge")
+LAYERS = ("base", "driver", "watch", "memory", "order", "pool", "allocator", "baselines", "replay", "edge")
 LONGEST = 500
 INCLUDE = re.compile(r'^\s*#include\s+"([^"]+)"', re.MULTILINE)
 ROOT = Path(__file__).resolve().parent.parent

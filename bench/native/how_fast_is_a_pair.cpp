@@ -39,9 +39,10 @@ void compare(const std::string& kind, std::size_t blocks, std::size_t threads, s
       taken[i].push_back(contenders[i]->run(warm_up + repeat * turn, warm_up + (repeat + 1) * turn));
 
   for (std::size_t i = 0; i < names.size(); ++i) {
-    std::printf("{\"contender\": \"%s\", \"free_blocks\": %zu, \"driver_calls\": %llu, \"nanoseconds\": [",
-                names[i].c_str(), contenders[i]->free_blocks(),
-                static_cast<unsigned long long>(contenders[i]->driver_calls() - calls[i]));
+    std::printf(
+        "{\"contender\": \"%s\", \"pairs\": %zu, \"free_blocks\": %zu, \"driver_calls\": %llu, \"nanoseconds\": [",
+        names[i].c_str(), (warm_up + repeats * turn) * threads, contenders[i]->free_blocks(),
+        static_cast<unsigned long long>(contenders[i]->driver_calls() - calls[i]));
     for (std::size_t repeat = 0; repeat < repeats; ++repeat)
       std::printf("%s%.2f", repeat == 0 ? "" : ", ", taken[i][repeat]);
     std::printf("]}\n");

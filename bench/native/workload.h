@@ -26,7 +26,7 @@ struct SizeRange {
 inline SizeRange size_range(const std::string& kind) {
   if (kind == "small") return {512, 64 * KiB, 512};  // at most half of what makes glibc ask the system for a mapping
   if (kind == "large") return {1 * MiB + 512, 16 * MiB, 1 * MiB + 512};
-  if (kind == "huge") return {32 * MiB, 128 * MiB, 1 * MiB + 512};
+  if (kind == "huge") return {64 * MiB, 64 * MiB, 1 * MiB + 512};  // of one size: they go to the lowest place that fits
   throw InvalidArgument("kind '" + kind + "' is unknown; kinds are small, large and huge");
 }
 

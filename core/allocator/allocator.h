@@ -56,7 +56,7 @@ class Allocator {
   virtual void end_pool(PoolId pool) = 0;
   virtual void release_pool(PoolId pool) = 0;
 
-  virtual void trim() = 0;                   // give back what can be given back (empty_cache)
+  virtual void trim() = 0;                     // give back what can be given back (empty_cache)
   virtual void set_limit(Bytes reserved) = 0;  // never reserve more than this; the driver's capacity still counts
 
   virtual Statistics statistics() const = 0;

@@ -17,7 +17,7 @@ constexpr Bytes absurd = 128 * TiB;  // more than any device can address
 constexpr std::array<OptionRow, 4> rows{{
     {"target", OptionRow::Kind::real, "0.982",
      "grow freely while peak active / reserved stays above this; below it, stitch"},
-    {"chunk_limit", OptionRow::Kind::bytes, "20MiB", "the largest chunk; small devices use smaller ones"},
+    {"chunk_limit", OptionRow::Kind::bytes, "40MiB", "the largest chunk; small devices use smaller ones"},
     {"small_limit", OptionRow::Kind::bytes, "1MiB", "requests up to this size share slabs of 2 MiB"},
     {"address_budget", OptionRow::Kind::real, "3",
      "sBlocks may map this many times the reserved bytes before the least recently used go"},
@@ -205,7 +205,8 @@ void GMLakeAllocator::free(const Block& block, const Clock& clock, Bytes bytes, 
 }
 
 // Blocks that other streams used come free once those streams have passed the point of their release. One event per
-// lane covers all blocks released since the last one; nothing is asked while a stream captures.
+// lane covers all blocks released since the last one. The block's own stream is asked too: what it has finished may be
+// borrowed by others without a fence; nothing is asked while a stream captures.
 bool GMLakeAllocator::settle_limbo(bool wait) {
   if (capturing()) return false;
   while (!limbo_.empty() || !waiting_.empty()) {

@@ -13,8 +13,12 @@ inline constexpr Bytes MiB = Bytes{1} << 20;
 inline constexpr Bytes GiB = Bytes{1} << 30;
 inline constexpr Bytes TiB = Bytes{1} << 40;
 
-constexpr Bytes round_up(Bytes value, Bytes step) { return (value + step - 1) / step * step; }
-constexpr Bytes round_down(Bytes value, Bytes step) { return value / step * step; }
+constexpr Bytes round_up(Bytes value, Bytes step) {
+  return (value + step - 1) / step * step;
+}
+constexpr Bytes round_down(Bytes value, Bytes step) {
+  return value / step * step;
+}
 
 // "512MiB", "1.5GiB", "20971520" -> bytes; throws InvalidArgument that names the text and what was expected.
 Bytes parse_bytes(std::string_view text);

@@ -53,8 +53,8 @@ class Chunks {
   std::unordered_set<Chunk*> chunks_;
   bool try_destroy(Chunk* chunk);
 
-  std::vector<Span> stuck_;      // mappings that could not be undone
-  std::vector<Chunk*> doomed_;   // chunks that could not be destroyed
+  std::vector<Span> stuck_;     // mappings that could not be undone
+  std::vector<Chunk*> doomed_;  // chunks that could not be destroyed
   Bytes reserved_ = 0;
 };
 

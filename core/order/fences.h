@@ -67,8 +67,8 @@ class Fences {
   // except for the crowd, whose streams know nothing of each other.
   std::array<std::array<std::uint32_t, lane_count>, lane_count> done_ = in_order_with_itself();
   std::array<std::uint32_t, lane_count> finished_{};  // the last epoch that the device is known to have completed
-  std::vector<Event> events_;  // all there are
-  std::vector<Event> spare_;   // in no ticket
+  std::vector<Event> events_;                         // all there are
+  std::vector<Event> spare_;                          // in no ticket
   Stream last_stream_ = 0;
   Lane last_lane_ = 0;
   bool known_ = false;

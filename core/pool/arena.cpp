@@ -17,7 +17,10 @@ constexpr Bytes largest_indexed = Arena::unit * UINT32_MAX;  // just below 2 TiB
 Arena::Arena(Address range, Bytes size, Bytes page)
     : range_(range), size_(size), page_(page), page_shift_(std::countr_zero(page)), top_(range) {
   reach(range + page);
-  first_extent_ = make(range, size, Extent::State::hole, 0);
+  Extent hole;
+  hole.address = range;
+  hole.size = size;
+  first_extent_ = make(hole);
   starts_[0] = first_extent_;
   occupied_[0] |= 1;
 }
@@ -27,17 +30,14 @@ Arena::Arena(Address range, Bytes size, Bytes page)
 Arena::Index::Index() : bins(large / unit) {}
 
 Extent* Arena::fit(Lane owner, Bytes size) const {
-  const Index* index = index_[owner].get();
+  Index* index = index_[owner].get();
   if (index == nullptr) return nullptr;
   if (size < large)
     if (Extent* best = index->bins.best_fit(size / unit); best != nullptr) return best;
   size = std::max(size, large);
   if (size > largest_indexed) return nullptr;
-  const std::size_t page = index->lowest.find(static_cast<std::uint32_t>(size / unit));
-  if (page == FirstFit::none) return nullptr;
-  Extent* extent = starts_[page];
-  while (extent->state != Extent::State::free || extent->owner != owner || extent->size < size) extent = extent->next;
-  return extent;
+  const std::size_t cell = index->lowest.find(indexed(size));
+  return cell == FirstFit::none ? nullptr : cells_[cell];
 }
 
 Extent* Arena::starting_at(Address address) const {
@@ -157,18 +157,14 @@ void Arena::bury(Address at, Bytes size) {
 
 // ---- the list of extents and its indexes
 
-Extent* Arena::make(Address address, Bytes size, Extent::State state, Lane owner) {
+Extent* Arena::make(const Extent& like) {
   if (spare_.empty()) {
     store_.emplace_back();
     spare_.push_back(&store_.back());
   }
   Extent* extent = spare_.back();
   spare_.pop_back();
-  *extent = {};
-  extent->address = address;
-  extent->size = size;
-  extent->state = state;
-  extent->owner = owner;
+  *extent = like;
   ++extent_count_;
   return extent;
 }
@@ -205,8 +201,9 @@ void Arena::unlink(Extent* extent) {
 }
 
 Extent* Arena::split(Extent* extent, Bytes size) {
-  Extent* rest = make(extent->address + size, extent->size - size, extent->state, extent->owner);
-  rest->clock = extent->clock;
+  Extent* rest = make(*extent);
+  rest->address += size;
+  rest->size -= size;
   extent->size = size;
   link_after(rest, extent);
   return rest;
@@ -229,7 +226,7 @@ void Arena::become(Extent* extent, Extent::State state) {
     drop(next);
   }
   if (Extent* previous = extent->previous; joins(previous, state, extent->owner)) {
-    if (state == Extent::State::free) unlist(previous);
+    if (state == Extent::State::free && previous->size < large) unlist(previous);  // a large one is just listed anew
     previous->size += extent->size;
     previous->clock.merge(extent->clock);
     drop(extent);
@@ -239,37 +236,17 @@ void Arena::become(Extent* extent, Extent::State state) {
   if (state == Extent::State::free) list(extent);
 }
 
-void Arena::list(Extent* extent) {
-  if (extent->size < large)
-    index(extent->owner).bins.insert(extent, extent->size / unit);
-  else
-    refresh(page_of(extent->address), extent->owner);
+void Arena::list_large(Extent* extent) {
+  const std::size_t cell = cell_of(extent->address);
+  if (cell >= cells_.size()) cells_.resize(std::max(cell + 1, 2 * cells_.size()));
+  FirstFit& lowest = index(extent->owner).lowest;
+  if (cell >= lowest.count()) lowest.resize(cells_.size());
+  cells_[cell] = extent;
+  lowest.insert(cell, indexed(extent->size));
 }
 
-void Arena::unlist(Extent* extent) {
-  if (extent->size < large) {
-    index(extent->owner).bins.erase(extent, extent->size / unit);
-    return;
-  }
-  const Extent::State state = extent->state;
-  extent->state = Extent::State::live;
-  refresh(page_of(extent->address), extent->owner);
-  extent->state = state;
-}
-
-// In units: the largest free extent of the owner that begins in the page, if it is a large one.
-std::uint32_t Arena::largest(std::size_t page, Lane owner) const {
-  Bytes size = 0;
-  if (page >= starts_.size()) return 0;
-  for (Extent* extent = starts_[page]; extent != nullptr && page_of(extent->address) == page; extent = extent->next)
-    if (extent->state == Extent::State::free && extent->owner == owner) size = std::max(size, extent->size);
-  return size < large ? 0 : static_cast<std::uint32_t>(std::min(size, largest_indexed) / unit);
-}
-
-void Arena::refresh(std::size_t page, Lane owner) {
-  FirstFit& lowest = index(owner).lowest;
-  if (page >= lowest.pages()) lowest.resize(starts_.size());
-  lowest.set(page, largest(page, owner));
+std::uint32_t Arena::indexed(Bytes size) {
+  return static_cast<std::uint32_t>(std::min(size, largest_indexed) / unit);
 }
 
 void Arena::reach(Address end) {
@@ -287,6 +264,7 @@ void Arena::check() const {
   };
   Address at = range_;
   Bytes free = 0;
+  std::int64_t listed = 0;  // large free extents
   for (Extent* extent = first_extent_; extent != nullptr; extent = extent->next) {
     if (extent->address != at) fail("extents do not tile the range", extent->address);
     if (extent->size == 0 || extent->size % unit != 0) fail("an extent has an odd size", at);
@@ -296,17 +274,24 @@ void Arena::check() const {
       if ((chunk_at(page) != nullptr) != extent->mapped()) fail("mapped extents and chunks differ", page);
     if (extent->state == Extent::State::free) {
       free += extent->size;
-      if (extent->size < large && !index_[extent->owner]->bins.contains(extent, extent->size / unit))
-        fail("a free extent is in no bin", at);
+      Index& index = *index_[extent->owner];
+      const std::uint32_t units = indexed(extent->size);
+      const std::size_t cell = cell_of(at);
+      if (extent->size >= large) ++listed;
+      if (extent->size < large
+              ? !index.bins.contains(extent, units)
+              : cells_[cell] != extent || index.lowest.at(cell) != units || index.lowest.find(units) > cell)
+        fail("a free extent is not in its index", at);
     }
     at = extent->end();
   }
   if (at != range_ + size_) fail("extents end early", at);
   for (Lane owner = 0; owner < lane_count; ++owner) {
-    const std::size_t pages = index_[owner] == nullptr ? 0 : index_[owner]->lowest.pages();
-    for (std::size_t page = 0; page < pages; ++page)
-      if (index_[owner]->lowest.at(page) != largest(page, owner)) fail("an index is stale", range_ + page * page_);
+    const std::size_t cells = index_[owner] == nullptr ? 0 : index_[owner]->lowest.count();
+    for (std::size_t cell = 0; cell < cells; ++cell)
+      if (index_[owner]->lowest.at(cell) != 0) --listed;
   }
+  if (listed != 0) fail("an index knows more or fewer large extents than there are", range_);
   if (free != free_bytes_) fail("free bytes are miscounted", range_);
 }
 

@@ -59,18 +59,28 @@ class Arena {
 
  private:
   std::size_t page_of(Address address) const { return (address - range_) >> page_shift_; }
-  Extent* make(Address address, Bytes size, Extent::State state, Lane owner);
+  Extent* make(const Extent& like);
   void drop(Extent* extent);
   void link_after(Extent* extent, Extent* before);
   void unlink(Extent* extent);
   Extent* split(Extent* extent, Bytes size);  // keeps the front, returns the rest
   void become(Extent* extent, Extent::State state);
-  void list(Extent* extent);  // enters a free extent into its owner's index
-  void unlist(Extent* extent);
+  void list(Extent* extent) {  // enters a free extent into its owner's index
+    if (extent->size < large)
+      index(extent->owner).bins.insert_by_address(extent, extent->size / unit);
+    else
+      list_large(extent);
+  }
+  void unlist(Extent* extent) {
+    if (extent->size < large)
+      index(extent->owner).bins.erase(extent, extent->size / unit);
+    else
+      index(extent->owner).lowest.erase(cell_of(extent->address));
+  }
   struct Index {  // the free extents of a lane
     Index();
     Bins<Extent> bins;  // those below `large`, by size
-    FirstFit lowest;    // the others, by page
+    FirstFit lowest;    // the others, by cell
   };
   static constexpr Bytes large = Bytes{32} << 20;
   Index& index(Lane owner) {
@@ -78,9 +88,10 @@ class Arena {
       index_[owner] = std::make_unique<Index>();
     return *index_[owner];
   }
-  void refresh(std::size_t page, Lane owner);
-  std::uint32_t largest(std::size_t page, Lane owner) const;
-  void reach(Address end);  // makes the page tables long enough
+  std::size_t cell_of(Address address) const { return (address - range_) / large; }
+  void list_large(Extent* extent);
+  static std::uint32_t indexed(Bytes size);  // as the index of large extents counts it
+  void reach(Address end);                   // makes the page tables long enough
   static bool joins(const Extent* neighbour, Extent::State state, Lane owner);
 
   Address range_;
@@ -92,6 +103,7 @@ class Arena {
   std::vector<std::uint64_t> occupied_;  // a bit per page: does any extent begin in it?
   std::vector<Chunk*> chunks_;           // per page: the chunk at home there
   std::array<std::unique_ptr<Index>, lane_count> index_;
+  std::vector<Extent*> cells_;  // per 32 MiB: the large free extent that begins there, of which there can be one only
   std::deque<Extent> store_;
   std::vector<Extent*> spare_;
   Bytes free_bytes_ = 0;

@@ -72,6 +72,25 @@ class Bins {
     head = node;
   }
 
+  // As insert, but behind the nodes of lower address among the first few: of equals the lowest is then taken first, or
+  // nearly so, at a bounded price.
+  void insert_by_address(Node* node, std::size_t size) {
+    Node* before = nullptr;
+    Node* after = heads_[size];
+    for (int step = 0; step < 8 && after != nullptr && after->address < node->address; ++step) {
+      before = after;
+      after = after->bin_next;
+    }
+    if (before == nullptr) {
+      insert(node, size);
+      return;
+    }
+    node->bin_previous = before;
+    node->bin_next = after;
+    before->bin_next = node;
+    if (after != nullptr) after->bin_previous = node;
+  }
+
   void erase(Node* node, std::size_t size) {
     if (node->bin_next != nullptr) node->bin_next->bin_previous = node->bin_previous;
     if (node->bin_previous != nullptr)

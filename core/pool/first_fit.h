@@ -1,8 +1,13 @@
-// "Which is the lowest page that starts a free extent of at least this size?" in a handful of steps, however many
-// extents there are: a tree of maxima over pages, eight children to a node. It knows pages and sizes, not extents.
+// "Which is the lowest cell that holds at least this size?" in a handful of steps, however many cells there are: a tree
+// over cells, eight children to a node. It knows cells and sizes, not what is in them.
+//
+// A node holds an upper bound of its children, not their maximum: what leaves a cell leaves the bounds above it as they
+// are, and a search that finds one too high corrects it and goes on. Extents shrink and grow all the time, but are
+// rarely looked for in vain.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,42 +18,46 @@ class FirstFit {
  public:
   static constexpr std::size_t none = SIZE_MAX;
 
-  void resize(std::size_t pages);  // never shrinks; new pages hold nothing
-  std::size_t pages() const { return levels_.empty() ? 0 : levels_.front().size(); }
+  void resize(std::size_t cells);  // never shrinks; new cells are empty
+  std::size_t count() const { return levels_.empty() ? 0 : levels_.front().size(); }
 
-  void set(std::size_t page, std::uint32_t size) {
-    for (std::size_t level = 0;;) {
-      std::uint32_t& entry = levels_[level][page];
-      const std::uint32_t old = entry;
-      entry = size;
-      if (size == old || ++level == levels_.size()) return;
-      page /= fan;
-      const std::uint32_t largest = levels_[level][page];
-      if (size <= largest) {
-        if (old < largest) return;  // another child is the largest, and stays it
-        const std::uint32_t* children = levels_[level - 1].data() + page * fan;
-        size = *std::max_element(children, children + fan);
+  std::uint32_t at(std::size_t cell) const { return levels_.front()[cell]; }
+
+  void insert(std::size_t cell, std::uint32_t size) {
+    levels_.front()[cell] = size;
+    for (std::size_t level = 1; level < levels_.size() && levels_[level][cell /= fan] < size; ++level)
+      levels_[level][cell] = size;
+  }
+  void erase(std::size_t cell) { levels_.front()[cell] = 0; }
+
+  std::size_t find(std::uint32_t size) {
+    if (levels_.empty()) return none;
+    std::size_t level = levels_.size() - 1;
+    for (std::size_t node = 0;;) {  // whose children are looked at
+      const std::uint32_t* children = levels_[level].data() + node * fan;
+      const unsigned fitting = at_least(size, children);
+      if (fitting != 0) {
+        node = node * fan + static_cast<std::size_t>(std::countr_zero(fitting));
+        if (level-- == 0) return node;
+      } else {
+        if (++level == levels_.size()) return none;
+        levels_[level][node] = largest(children);
+        node /= fan;
       }
     }
   }
 
-  std::uint32_t at(std::size_t page) const { return levels_.front()[page]; }
-
-  std::size_t find(std::uint32_t size) const {
-    std::size_t page = 0;
-    for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {
-      page *= fan;
-      const std::uint32_t* siblings = level->data() + page;
-      std::size_t child = 0;
-      while (child < fan && siblings[child] < size) ++child;
-      if (child == fan) return none;  // only at the root
-      page += child;
-    }
-    return levels_.empty() ? none : page;
-  }
-
  private:
   static constexpr std::size_t fan = 8;
+
+  // A bit per child. All are looked at, because no branch predictor could guess where to stop.
+  static unsigned at_least(std::uint32_t size, const std::uint32_t* children) {
+    unsigned fitting = 0;
+    for (std::size_t child = 0; child < fan; ++child) fitting |= unsigned{children[child] >= size} << child;
+    return fitting;
+  }
+  static std::uint32_t largest(const std::uint32_t* children) { return *std::max_element(children, children + fan); }
+
   std::vector<std::vector<std::uint32_t>> levels_;  // leaves first; every level is a multiple of fan long
 };
 

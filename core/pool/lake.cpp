@@ -81,7 +81,7 @@ Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
   if (Extent* other = borrow(size, lane, false); other != nullptr)
     return take_fenced(other->address, size, requested, lane, stream);
 
-  const std::vector<Gap> all = gaps(lane, Mixing::any);
+  const std::vector<Gap> all = gaps(size, lane, Mixing::any);
   if (auto window = best_window(all, size, supply_.page); window && window->unmapped == 0)
     return take_fenced(window->at, size, requested, lane, stream);
   const bool comes_again = recurrence_.size(size);
@@ -92,7 +92,7 @@ Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
   if (Address at = rehome(all, size, requested, lane, stream); at != 0) return at;
   // The best window may be bounded in a way that the chunks at hand do not fit. The arena's end never is. It is looked
   // up again, because chunks may have moved before the driver refused.
-  const std::vector<Gap> again = gaps(lane, Mixing::any);
+  const std::vector<Gap> again = gaps(size, lane, Mixing::any);
   if (again.empty()) return 0;
   return rehome(std::span(&again.back(), 1), size, requested, lane, stream);
 }
@@ -128,17 +128,25 @@ Extent* Lake::borrow(Bytes size, Lane lane, bool settled) const {
   return best;
 }
 
-std::vector<Gap> Lake::gaps(Lane lane, Mixing mixing) const {
+// The gaps of at least this size.
+std::vector<Gap> Lake::gaps(Bytes size, Lane lane, Mixing mixing) const {
+  auto usable = [&](const Extent* extent) {
+    if (extent->state == Extent::State::hole) return true;
+    return extent->state == Extent::State::free &&
+           (mixing == Mixing::any || extent->owner == lane ||
+            (kind_ == Kind::shared && supply_.fences.settled(extent->clock, lane)));
+  };
   std::vector<Gap> result;
-  Address end = 0;
-  for (Extent* extent = arena_.first(); extent != nullptr; extent = extent->next) {
-    const bool free = extent->state == Extent::State::free;
-    const bool usable = free && (mixing == Mixing::any || extent->owner == lane ||
-                                 (kind_ == Kind::shared && supply_.fences.settled(extent->clock, lane)));
-    if (!usable && extent->state != Extent::State::hole) continue;
-    if (result.empty() || end != extent->address) result.emplace_back();
-    result.back().push_back({extent->address, extent->size, free});
-    end = extent->end();
+  for (const Extent* extent = arena_.first(); extent != nullptr;) {
+    const Extent* first = extent;
+    while (extent != nullptr && usable(extent)) extent = extent->next;
+    const Address end = extent != nullptr ? extent->address : arena_.range() + arena_.size();
+    if (end - first->address >= size) {
+      Gap& gap = result.emplace_back();
+      for (const Extent* piece = first; piece != extent; piece = piece->next)
+        gap.push_back({piece->address, piece->size, piece->state == Extent::State::free});
+    }
+    if (extent != nullptr) extent = extent->next;
   }
   return result;
 }

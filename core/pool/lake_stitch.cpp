@@ -9,7 +9,7 @@ namespace gmlake {
 
 // S4 without donors: completes the window that lacks least with new chunks.
 Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
-  const std::vector<Gap> mine = gaps(lane, Mixing::settled);
+  const std::vector<Gap> mine = gaps(size, lane, Mixing::settled);
   const auto window = best_window(mine, size, supply_.page);
   if (!window) return 0;
   // A private pool has no other way to get memory than to grow, whatever the target says.
@@ -20,8 +20,8 @@ Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
   return take_fenced(window->at, size, requested, lane, stream);
 }
 
-// S3 for a size that comes again: the chunks keep their home and get a second address. Always the lowest chunks, so that
-// different sBlocks are made of the same memory and the rest is left alone.
+// S3 for a size that comes again: the chunks keep their home and get a second address. Always the lowest chunks, so
+// that different sBlocks are made of the same memory and the rest is left alone.
 Address Lake::alias(Bytes size, Bytes requested, Lane lane, Stream stream) {
   std::vector<Donor> lowest = donors(0, 0);
   std::ranges::sort(lowest, {}, [](const Donor& donor) { return donor.chunk->home; });
@@ -123,7 +123,8 @@ bool Lake::carry_out(std::span<const Placement> plan, std::span<const Donor> don
     ++supply_.statistics.grows;
   }
   for (const Retirement::Span& span : mapped)
-    supply_.journal.note(moved > 0 ? JournalEntry::Action::stitch : JournalEntry::Action::map, span.at, span.size, stream);
+    supply_.journal.note(moved > 0 ? JournalEntry::Action::stitch : JournalEntry::Action::map, span.at, span.size,
+                         stream);
   retirement_.add(std::move(ticket), std::move(old));
   return true;
 }
@@ -159,8 +160,8 @@ Chunk* Lake::lend_page(Address to, Stream stream) {
     if (!supply_.fences.wait(clock, stream) || !supply_.fences.mark(clock, ticket)) return nullptr;
     const bool mapped = supply_.chunks.map_run(to, std::span(&chunk, 1));
     if (mapped) arena_.leave(chunk, Extent::State::dying);
-    retirement_.add(std::move(ticket), mapped ? std::vector<Retirement::Span>{{at, chunk->size}}
-                                              : std::vector<Retirement::Span>{});
+    retirement_.add(std::move(ticket),
+                    mapped ? std::vector<Retirement::Span>{{at, chunk->size}} : std::vector<Retirement::Span>{});
     return mapped ? chunk : nullptr;
   }
   return nullptr;

@@ -1,6 +1,6 @@
-// What had to be stitched before? A size that comes again is worth an sBlock, which will be there the next time too; one
-// that does not (a sequence length that nobody has had yet) is not. And the same size at the same level of active memory
-// is the same point of an earlier step: the program repeats itself. Fixed size: the oldest are forgotten.
+// What had to be stitched before? A size that comes again is worth an sBlock, which will be there the next time too;
+// one that does not (a sequence length that nobody has had yet) is not. And the same size at the same level of active
+// memory is the same point of an earlier step: the program repeats itself. Fixed size: the oldest are forgotten.
 #pragma once
 
 #include <algorithm>

@@ -77,7 +77,8 @@ void Slabs::check() const {
     else if (!page.used)
       ++spare;
   }
-  if (spare != spares_.size() || vacant != vacant_.size()) throw BrokenInvariant("spare or vacant slabs are miscounted");
+  if (spare != spares_.size() || vacant != vacant_.size())
+    throw BrokenInvariant("spare or vacant slabs are miscounted");
 }
 
 }  // namespace gmlake

@@ -41,9 +41,9 @@ class Slabs {
   const bool shared_;
   const Address range_;
   const Bytes size_;
-  std::vector<Page> pages_;           // by their place in the range
-  std::vector<std::size_t> spares_;   // mapped, not used
-  std::vector<std::size_t> vacant_;   // places without a chunk
+  std::vector<Page> pages_;          // by their place in the range
+  std::vector<std::size_t> spares_;  // mapped, not used
+  std::vector<std::size_t> vacant_;  // places without a chunk
 };
 
 }  // namespace gmlake

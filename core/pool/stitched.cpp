@@ -72,7 +72,8 @@ SBlock* Stitched::at(Address address) const {
 }
 
 void Stitched::keep_budget(const SBlock* except) {
-  const auto budget = static_cast<Bytes>(supply_.policy.address_budget * static_cast<double>(supply_.chunks.reserved()));
+  const auto budget =
+      static_cast<Bytes>(supply_.policy.address_budget * static_cast<double>(supply_.chunks.reserved()));
   while (mapped_ > budget) {
     SBlock* oldest = nullptr;
     for (auto& [address, block] : by_address_)

@@ -1,7 +1,7 @@
-// The cache of sBlocks: contiguous runs of addresses over chunks that keep their home elsewhere. An sBlock is made once,
-// for a size that comes again, and is there for every later step without a driver call. It owns addresses only: it may
-// be used while all of its chunks are free at home, and then lends them. When the mappings exceed the address budget,
-// the least recently used idle ones go (StitchFree).
+// The cache of sBlocks: contiguous runs of addresses over chunks that keep their home elsewhere. An sBlock is made
+// once, for a size that comes again, and is there for every later step without a driver call. It owns addresses only:
+// it may be used while all of its chunks are free at home, and then lends them. When the mappings exceed the address
+// budget, the least recently used idle ones go (StitchFree).
 #pragma once
 
 #include <memory>
@@ -39,8 +39,8 @@ class Stitched {
   // Maps the chunks, all of them free, in one run. nullptr: the driver refused, nothing changed.
   SBlock* make(Bytes request, std::vector<Chunk*> chunks);
 
-  void activate(SBlock* block, Lane user);               // takes the chunks out of the arena's free space
-  void deactivate(SBlock* block, const Clock& clock);    // gives them back
+  void activate(SBlock* block, Lane user);             // takes the chunks out of the arena's free space
+  void deactivate(SBlock* block, const Clock& clock);  // gives them back
 
   SBlock* at(Address address) const;
   const std::unordered_map<Address, std::unique_ptr<SBlock>>& all() const { return by_address_; }

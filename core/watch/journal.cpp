@@ -9,8 +9,8 @@
 namespace gmlake {
 
 std::string_view to_string(JournalEntry::Action action) {
-  static constexpr std::array<std::string_view, 8> names{"alloc",  "free_requested", "free_completed", "map",
-                                                         "unmap",  "stitch",         "oom",            "trim"};
+  static constexpr std::array<std::string_view, 8> names{
+      "alloc", "free_requested", "free_completed", "map", "unmap", "stitch", "oom", "trim"};
   return names[static_cast<std::size_t>(action)];
 }
 

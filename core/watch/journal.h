@@ -1,4 +1,5 @@
-// A ring of the latest events, for snapshots and post-mortems. Off by default; while it is off, a note costs one branch.
+// A ring of the latest events, for snapshots and post-mortems. Off by default; while it is off, a note costs one
+// branch.
 #pragma once
 
 #include <chrono>
