@@ -17,7 +17,7 @@ constexpr Bytes absurd = 128 * TiB;  // more than any device can address
 constexpr std::array<OptionRow, 4> rows{{
     {"target", OptionRow::Kind::real, "0.982",
      "grow freely while peak active / reserved stays above this; below it, stitch"},
-    {"chunk_limit", OptionRow::Kind::bytes, "20MiB", "the largest chunk; small devices use smaller ones"},
+    {"chunk_limit", OptionRow::Kind::bytes, "40MiB", "the largest chunk; small devices use smaller ones"},
     {"small_limit", OptionRow::Kind::bytes, "1MiB", "requests up to this size share slabs of 2 MiB"},
     {"address_budget", OptionRow::Kind::real, "3",
      "sBlocks may map this many times the reserved bytes before the least recently used go"},
@@ -153,16 +153,14 @@ void GMLakeAllocator::release(Address address) {
 
 // Other streams used the block: it stays in limbo until they have passed this point.
 void GMLakeAllocator::postpone(const Block& block, Clock clock, LaneSet uses) {
-  Clock others;
-  each_lane(uses, [&](Lane other) { supply_.fences.stamp(others, other); });
-  clock.merge(others);
+  each_lane(uses, [&](Lane other) { supply_.fences.stamp(clock, other); });
   if (block.small != nullptr)
     block.small->limbo = true;
   else if (block.large.extent != nullptr)
     block.large.extent->state = Extent::State::limbo;
   else
     block.large.stitched->limbo = true;
-  limbo_.push_back({block, clock, others});
+  limbo_.push_back({block, clock});
 }
 
 void GMLakeAllocator::record_stream(Address address, Stream stream) {
@@ -208,13 +206,14 @@ GMLakeAllocator::Block GMLakeAllocator::find_private(Address address) const {
 }
 
 // Blocks that other streams used come free once those streams have passed the point of their release. One event per
-// lane covers all blocks released since the last one; nothing is asked while a stream captures.
+// lane covers all blocks released since the last one. The block's own stream is asked too: what it has finished may be
+// borrowed by others without a fence; nothing is asked while a stream captures.
 bool GMLakeAllocator::settle_limbo(bool wait) {
   if (capturing()) return false;
   while (!limbo_.empty() || !waiting_.empty()) {
     if (waiting_.empty()) {
       Clock clock;
-      for (const Limbo& entry : limbo_) clock.merge(entry.others);
+      for (const Limbo& entry : limbo_) clock.merge(entry.clock);
       if (!supply_.fences.mark(clock, ticket_)) return false;
       waiting_.swap(limbo_);
     }

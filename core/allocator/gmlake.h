@@ -75,8 +75,7 @@ class GMLakeAllocator final : public Allocator {
   };
   struct Limbo {
     Block block;
-    Clock clock;   // of all uses
-    Clock others;  // of those that must be over before the block is free: its own stream's need not
+    Clock clock;
   };
 
   std::unique_ptr<Pool> make_pool(PoolId id);

@@ -1,7 +1,7 @@
 """GMLake: a GPU memory allocator that stitches scattered free memory together.
 
   gmlake replay TRACE                  how much memory does this run need, under which allocator?
-  gmlake convert SNAPSHOT TRACE        keep a PyTorch memory snapshot in a compact form
+  gmlake convert SNAPSHOT -o TRACE     keep a PyTorch memory snapshot in a compact form
   gmlake doctor                        what works on this machine, and what to do about the rest
   gmlake options                       every option of every allocator
 

@@ -1,13 +1,13 @@
 """List every option of every allocator: value, where the value comes from, meaning.
 
-Options of gmlake itself are read from the environment, as GMLAKE_<OPTION>, by
-everything that runs on it. Options of any allocator can be given to a replay as
+A process that gmlake serves reads its options from the environment, as
+GMLAKE_<OPTION>. A replay does not: there, options of any allocator are given as
 NAME:OPTION=VALUE,OPTION=VALUE.
 
 examples:
   gmlake options
   gmlake options caching
-  GMLAKE_CHUNK=2MiB gmlake options gmlake
+  GMLAKE_TARGET=0.99 gmlake options gmlake
   gmlake options --json
 """
 

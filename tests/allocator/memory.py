@@ -1,0 +1,120 @@
+"""What the driver knows of blocks: the physical memory behind addresses, and how far streams are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gmlake._core import Allocator, SimulatedDriver, Status, make_allocator
+
+KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+PAGE = 2 * MIB
+
+
+class Piece(NamedTuple):
+    """A part of one handle's memory."""
+
+    handle: int
+    start: int
+    end: int
+
+    def meets(self, other: Piece) -> bool:
+        """Do the two share a byte?"""
+        return self.handle == other.handle and self.start < other.end and other.start < self.end
+
+
+def physical(driver: SimulatedDriver, address: int, size: int) -> list[Piece]:
+    """The memory behind a span of addresses. A handle is mapped whole, so its offset follows from its start."""
+    start = address // PAGE * PAGE
+    while driver.handle_at(start - PAGE) == driver.handle_at(address):
+        start -= PAGE
+    pieces: list[Piece] = []
+    at, end = address, address + size
+    while at < end:
+        handle = driver.handle_at(at)
+        assert handle != 0, f"nothing is mapped at {at:#x}"
+        until = at // PAGE * PAGE + PAGE
+        while until < end and driver.handle_at(until) == handle:
+            until += PAGE
+        until = min(until, end)
+        pieces.append(Piece(handle, at - start, until - start))
+        at = start = until
+    return pieces
+
+
+def overlap(some: Iterable[Piece], others: Iterable[Piece]) -> bool:
+    """Do they share memory, under whatever addresses?"""
+    known = list(others)
+    return any(piece.meets(other) for piece in some for other in known)
+
+
+class Mark:
+    """A point on a stream: everything issued before it."""
+
+    def __init__(self, driver: SimulatedDriver, stream: int) -> None:
+        self.driver = driver
+        status, self.event = driver.create_event()
+        assert status is Status.success
+        assert driver.record(self.event, stream) is Status.success
+
+    @property
+    def reached(self) -> bool:
+        """Has the work before it finished?"""
+        return self.driver.query(self.event) is Status.success
+
+    def forget(self) -> None:
+        """Give the event back, so that the allocator's own can be counted."""
+        assert self.driver.destroy_event(self.event) is Status.success
+
+
+class Lake:
+    """Our allocator on a simulated device, with the words that scenarios use."""
+
+    def __init__(self, options: str = "", *, capacity: int | None = None, limit: int | None = None) -> None:
+        self.driver = SimulatedDriver(capacity=capacity)
+        self.allocator: Allocator = make_allocator(f"gmlake:{options}" if options else "gmlake", self.driver)
+        if limit is not None:
+            self.allocator.set_limit(limit)
+
+    def take(self, size: int, stream: int = 0) -> int:
+        """Allocate, and check that the block is whole."""
+        address = self.allocator.allocate(size, stream)
+        self.allocator.check()
+        assert address % 512 == 0
+        assert self.driver.accessible(address, size)
+        return address
+
+    def give(self, *addresses: int) -> None:
+        """Release, and check the books."""
+        for address in addresses:
+            self.allocator.release(address)
+            self.allocator.check()
+
+    def stat(self, name: str, pool: str = "all", what: str = "current") -> int:
+        """One of PyTorch's statistics."""
+        value: int = self.allocator.statistics()[name][pool][what]
+        return value
+
+    def own(self, name: str) -> int:
+        """One of the counters that PyTorch does not have; the current value of those that go up and down."""
+        value = self.allocator.statistics()["gmlake"][name]
+        counter: int = value["current"] if isinstance(value, dict) else value
+        return counter
+
+    def memory_calls(self) -> int:
+        """Calls that create, map or give back memory so far."""
+        order = {"create_event", "destroy_event", "record", "query", "wait", "synchronize"}
+        return sum(calls for kind, (calls, _) in self.driver.counts().items() if kind not in order)
+
+    def calls(self, kind: str) -> int:
+        """Calls of one kind so far."""
+        return self.driver.counts()[kind][0]
+
+    def physical(self, address: int, size: int) -> list[Piece]:
+        """The memory behind a block."""
+        return physical(self.driver, address, size)
+
+    def assert_empty(self) -> None:
+        """The driver holds no memory of ours."""
+        driver = self.driver
+        assert (driver.physical_bytes, driver.handles, driver.mappings) == (0, 0, 0)
