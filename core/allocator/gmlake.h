@@ -88,7 +88,6 @@ class GMLakeAllocator final : public Allocator {
   void postpone(const Block& block, Clock clock, LaneSet uses);
   void free(const Block& block, const Clock& clock, Bytes bytes, PoolKind kind);
   bool settle_limbo(bool wait);
-  bool capturing() { return !scopes_.empty() && supply_.fences.capturing(); }
   void release_unused_pools();
   void give_back_everything();
   void refresh_inactive() const;

@@ -45,7 +45,7 @@ Address GMLakeAllocator::climb(Pool& pool, Bytes rounded, Bytes size, Stream str
   ++supply_.statistics.num_alloc_retries;
   supply_.chunks.retry();
   supply_.ranges.retry();
-  if (capturing()) out_of_memory(size);  // nothing may be waited for
+  if (supply_.fences.capturing()) out_of_memory(size);  // nothing may be waited for
   release_unused_pools();
   (void)settle_limbo(false);
   if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
@@ -82,6 +82,7 @@ void GMLakeAllocator::out_of_memory(Bytes size) {
 }
 
 GMLakeAllocator::Pool& GMLakeAllocator::route_by_scope(Stream stream) {
+  (void)supply_.fences.lane(stream);  // from here on it is looked at for a capture
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
     if (scope->filter(stream)) return *private_.at(scope->id);
   return *ordinary_;
@@ -98,6 +99,7 @@ void GMLakeAllocator::begin_pool(PoolId id, StreamFilter filter) {
   }
   ++found->second->uses;
   scopes_.push_back({id, std::move(filter)});
+  supply_.fences.watch_captures(true);
 }
 
 void GMLakeAllocator::end_pool(PoolId id) {
@@ -106,6 +108,7 @@ void GMLakeAllocator::end_pool(PoolId id) {
   if (scope == scopes_.rend())
     throw InvalidArgument("pool (" + std::to_string(id.capture) + ", " + std::to_string(id.user) + ") was not begun");
   scopes_.erase(std::next(scope).base());
+  supply_.fences.watch_captures(!scopes_.empty());
 }
 
 void GMLakeAllocator::release_pool(PoolId id) {
