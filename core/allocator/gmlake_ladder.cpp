@@ -18,11 +18,13 @@ constexpr Bytes private_slabs = 16 * GiB;
 
 }  // namespace
 
-GMLakeAllocator::Pool::Pool(Supply& supply, PoolId the_id, Address range, Bytes lake_size, Bytes slabs_size)
+// The lake comes first, from the first page on that begins at a multiple of its size; the slabs get what is left.
+GMLakeAllocator::Pool::Pool(Supply& supply, PoolId the_id, Address range, Bytes size, Bytes lake_size)
     : id(the_id),
-      addresses{supply.ranges, range, lake_size + slabs_size},
-      lake(supply, the_id ? Lake::Kind::private_pool : Lake::Kind::shared, range, lake_size),
-      slabs(supply, lake, !the_id, range + lake_size, slabs_size),
+      addresses{supply.ranges, range, size},
+      lake(supply, the_id ? Lake::Kind::private_pool : Lake::Kind::shared, round_up(range, supply.page), lake_size),
+      slabs(supply, lake, !the_id, lake.arena().range() + lake_size,
+            round_down(range + size - lake.arena().range() - lake_size, supply.page)),
       small(supply, slabs) {}
 
 // Gives free memory back, of large blocks no more than enough. Slabs are unmapped only if the lake could wait for the
@@ -37,7 +39,7 @@ std::unique_ptr<GMLakeAllocator::Pool> GMLakeAllocator::make_pool(PoolId id) {
   const Bytes slabs = id ? private_slabs : shared_slabs;
   const Address range = supply_.ranges.reserve(lake + slabs);
   if (range == 0) return nullptr;
-  return std::make_unique<Pool>(supply_, id, range, lake, slabs);
+  return std::make_unique<Pool>(supply_, id, range, lake + slabs, lake);
 }
 
 // The ladder. Each rung may free memory, and each is followed by another search.
