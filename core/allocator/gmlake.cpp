@@ -95,9 +95,9 @@ Address GMLakeAllocator::allocate(Bytes size, Stream stream) {
   if (size > absurd)
     throw InvalidArgument("cannot allocate " + std::to_string(size) + " bytes: a request is at most 128 TiB");
   std::lock_guard guard(lock_);
+  Pool& pool = route(stream);
   if (!limbo_.empty() || !waiting_.empty()) (void)settle_limbo(false);
   const Bytes rounded = round_up(size, unit);
-  Pool& pool = route(stream);
   Address address = try_allocate(pool, rounded, size, stream);
   if (address == 0) address = climb(pool, rounded, size, stream);
 
@@ -181,7 +181,7 @@ void GMLakeAllocator::record_stream(Address address, Stream stream) {
 
 void GMLakeAllocator::trim() {
   std::lock_guard guard(lock_);
-  if (capturing()) return;  // nothing may be waited for while a stream captures
+  if (supply_.fences.capturing()) return;  // nothing may be waited for while a stream captures
   supply_.journal.note(JournalEntry::Action::trim, 0, supply_.chunks.reserved(), 0);
   give_back_everything();
 }
@@ -209,7 +209,7 @@ GMLakeAllocator::Block GMLakeAllocator::find_private(Address address) const {
 // lane covers all blocks released since the last one. The block's own stream is asked too: what it has finished may be
 // borrowed by others without a fence; nothing is asked while a stream captures.
 bool GMLakeAllocator::settle_limbo(bool wait) {
-  if (capturing()) return false;
+  if (supply_.fences.capturing()) return false;
   while (!limbo_.empty() || !waiting_.empty()) {
     if (waiting_.empty()) {
       Clock clock;

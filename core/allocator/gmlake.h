@@ -51,7 +51,7 @@ class GMLakeAllocator final : public Allocator {
   };
   // The ordinary pool and the private ones. A private pool lives while a graph uses it or a block of it is out.
   struct Pool {
-    Pool(Supply& supply, PoolId the_id, Address range, Bytes lake_size, Bytes slabs_size);
+    Pool(Supply& supply, PoolId the_id, Address range, Bytes size, Bytes lake_size);
     struct Addresses {  // freed after everything that was mapped in them
       Ranges& ranges;
       Address at;
@@ -88,7 +88,6 @@ class GMLakeAllocator final : public Allocator {
   void postpone(const Block& block, Clock clock, LaneSet uses);
   void free(const Block& block, const Clock& clock, Bytes bytes, PoolKind kind);
   bool settle_limbo(bool wait);
-  bool capturing() { return !scopes_.empty() && supply_.fences.capturing(); }
   void release_unused_pools();
   void give_back_everything();
   void refresh_inactive() const;

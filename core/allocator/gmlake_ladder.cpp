@@ -18,11 +18,13 @@ constexpr Bytes private_slabs = 16 * GiB;
 
 }  // namespace
 
-GMLakeAllocator::Pool::Pool(Supply& supply, PoolId the_id, Address range, Bytes lake_size, Bytes slabs_size)
+// The lake comes first, from the first page on that begins at a multiple of its size; the slabs get what is left.
+GMLakeAllocator::Pool::Pool(Supply& supply, PoolId the_id, Address range, Bytes size, Bytes lake_size)
     : id(the_id),
-      addresses{supply.ranges, range, lake_size + slabs_size},
-      lake(supply, the_id ? Lake::Kind::private_pool : Lake::Kind::shared, range, lake_size),
-      slabs(supply, lake, !the_id, range + lake_size, slabs_size),
+      addresses{supply.ranges, range, size},
+      lake(supply, the_id ? Lake::Kind::private_pool : Lake::Kind::shared, round_up(range, supply.page), lake_size),
+      slabs(supply, lake, !the_id, lake.arena().range() + lake_size,
+            round_down(range + size - lake.arena().range() - lake_size, supply.page)),
       small(supply, slabs) {}
 
 // Gives free memory back, of large blocks no more than enough. Slabs are unmapped only if the lake could wait for the
@@ -37,7 +39,7 @@ std::unique_ptr<GMLakeAllocator::Pool> GMLakeAllocator::make_pool(PoolId id) {
   const Bytes slabs = id ? private_slabs : shared_slabs;
   const Address range = supply_.ranges.reserve(lake + slabs);
   if (range == 0) return nullptr;
-  return std::make_unique<Pool>(supply_, id, range, lake, slabs);
+  return std::make_unique<Pool>(supply_, id, range, lake + slabs, lake);
 }
 
 // The ladder. Each rung may free memory, and each is followed by another search.
@@ -45,7 +47,7 @@ Address GMLakeAllocator::climb(Pool& pool, Bytes rounded, Bytes size, Stream str
   ++supply_.statistics.num_alloc_retries;
   supply_.chunks.retry();
   supply_.ranges.retry();
-  if (capturing()) out_of_memory(size);  // nothing may be waited for
+  if (supply_.fences.capturing()) out_of_memory(size);  // nothing may be waited for
   release_unused_pools();
   (void)settle_limbo(false);
   if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
@@ -82,6 +84,7 @@ void GMLakeAllocator::out_of_memory(Bytes size) {
 }
 
 GMLakeAllocator::Pool& GMLakeAllocator::route_by_scope(Stream stream) {
+  (void)supply_.fences.lane(stream);  // from here on it is looked at for a capture
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
     if (scope->filter(stream)) return *private_.at(scope->id);
   return *ordinary_;
@@ -98,6 +101,7 @@ void GMLakeAllocator::begin_pool(PoolId id, StreamFilter filter) {
   }
   ++found->second->uses;
   scopes_.push_back({id, std::move(filter)});
+  supply_.fences.watch_captures(true);
 }
 
 void GMLakeAllocator::end_pool(PoolId id) {
@@ -106,6 +110,7 @@ void GMLakeAllocator::end_pool(PoolId id) {
   if (scope == scopes_.rend())
     throw InvalidArgument("pool (" + std::to_string(id.capture) + ", " + std::to_string(id.user) + ") was not begun");
   scopes_.erase(std::next(scope).base());
+  supply_.fences.watch_captures(!scopes_.empty());
 }
 
 void GMLakeAllocator::release_pool(PoolId id) {

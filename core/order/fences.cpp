@@ -36,7 +36,7 @@ bool Fences::wait(const Clock& clock, Stream stream) {
   for (Lane other = 0; other < lane_count; ++other) {
     if (clock.epoch(other) <= done_[waiter][other]) continue;
     std::vector<Event> events;
-    bool ordered = record(other, events);
+    bool ordered = !captured(stream) && record(other, events);
     for (Event event : events) {
       ordered = ordered && driver_.wait(stream, event) == Status::success;
       give_event(event);  // a wait that was enqueued keeps what it waits for, whatever becomes of the event
@@ -64,6 +64,7 @@ bool Fences::mark(const Clock& clock, Ticket& ticket) {
 }
 
 bool Fences::passed(Ticket& ticket) {
+  if (!ticket.events.empty() && capturing()) return false;
   while (!ticket.events.empty()) {
     const Status status = driver_.query(ticket.events.back());
     if (status != Status::success && status != Status::deinitialized) return false;
@@ -103,13 +104,17 @@ void Fences::finish(Ticket& ticket) {
   ticket = {};
 }
 
-bool Fences::capturing() {
+bool Fences::capturing() const {
+  if (!watching_) return false;
   for (const auto& streams : streams_)
-    for (Stream stream : streams) {
-      bool captured = false;
-      if (driver_.is_capturing(stream, captured) == Status::success && captured) return true;
-    }
+    for (Stream stream : streams)
+      if (captured(stream)) return true;
   return false;
+}
+
+bool Fences::captured(Stream stream) const {
+  bool captured = false;
+  return watching_ && driver_.is_capturing(stream, captured) == Status::success && captured;
 }
 
 void Fences::everything(Clock& clock) const {
@@ -121,7 +126,7 @@ void Fences::everything(Clock& clock) const {
 bool Fences::record(Lane lane, std::vector<Event>& events) {
   for (Stream stream : streams_[lane]) {
     Event event = 0;
-    if (!take_event(event)) return false;
+    if (captured(stream) || !take_event(event)) return false;
     if (driver_.record(event, stream) != Status::success) {
       give_event(event);
       return false;

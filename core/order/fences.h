@@ -50,7 +50,10 @@ class Fences {
   // Blocks until every use so far has finished. False: the driver refused, work may be under way.
   [[nodiscard]] bool drain();
 
-  bool capturing();  // is any known stream being captured?
+  // While captures are watched, a stream that is being captured is neither recorded nor made to wait, because that
+  // would become part of the graph, and no event is asked about, because that would end the capture.
+  void watch_captures(bool on) { watching_ = on; }
+  bool capturing() const;  // is any known stream being captured?
   Stream stream(Lane lane) const { return streams_[lane].empty() ? 0 : streams_[lane].front(); }
   void everything(Clock& clock) const;  // a clock of all uses so far
   std::int64_t count() const { return fences_; }
@@ -59,6 +62,7 @@ class Fences {
   Lane look_up(Stream stream);
   bool record(Lane lane, std::vector<Event>& events);
   void finish(Ticket& ticket);
+  bool captured(Stream stream) const;
   bool take_event(Event& event);
   void give_event(Event event) { spare_.push_back(event); }
 
@@ -74,6 +78,7 @@ class Fences {
   Stream last_stream_ = 0;
   Lane last_lane_ = 0;
   bool known_ = false;
+  bool watching_ = false;
   std::int64_t fences_ = 0;
 
   static constexpr std::array<std::array<std::uint32_t, lane_count>, lane_count> in_order_with_itself() {

@@ -82,11 +82,11 @@ Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Str
   (void)settle(false);
   if (Address at = grow(size, requested, lane, stream); at != 0) return at;
   if (Extent* other = borrow(size, lane, false); other != nullptr)
-    return take_fenced(other->address, size, requested, lane, stream);
+    if (Address at = take_fenced(other->address, size, requested, lane, stream); at != 0) return at;
 
   const std::vector<Gap> all = gaps(size, lane, Mixing::any);
   if (auto window = best_window(all, size, supply_.page); window && window->unmapped == 0)
-    return take_fenced(window->at, size, requested, lane, stream);
+    if (Address at = take_fenced(window->at, size, requested, lane, stream); at != 0) return at;
   const bool comes_again = recurrence_.size(size);
   const bool same_point = recurrence_.point(size, active_);
   // More than one sBlock of a size pays only for a program that repeats itself.

@@ -12,8 +12,10 @@ Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
   const std::vector<Gap> mine = gaps(size, lane, Mixing::settled);
   const auto window = best_window(mine, size, supply_.page);
   if (!window) return 0;
-  // A private pool has no other way to get memory than to grow, whatever the target says.
-  const Bytes allowed = kind_ == Kind::private_pool ? window->unmapped : supply_.allowance(size);
+  // A private pool has no other way to get memory than to grow, whatever the target says; nor has anybody else while a
+  // stream captures, because what that stream used cannot be fenced.
+  const bool only_way = kind_ == Kind::private_pool || supply_.fences.capturing();
+  const Bytes allowed = only_way ? window->unmapped : supply_.allowance(size);
   if (window->unmapped > allowed || window->unmapped > supply_.room()) return 0;
   const auto plan = fill(voids(mine[window->gap], *window, size, supply_.page), {}, supply_.chunk_size(size), 0);
   if (!carry_out(plan, {}, lane, stream)) return 0;

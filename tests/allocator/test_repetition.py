@@ -1,0 +1,80 @@
+"""Programs that repeat themselves: sBlocks make the driver superfluous, within a budget of addresses."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from .memory import GIB, MIB, Lake
+
+LAYERS = 12
+WARM = 8  # iterations in which a program may still be learned
+
+
+def iteration(lake: Lake, seed: int, main: int = 0, side: int = 1) -> None:
+    """Blocks that stay between blocks that go, then requests that only fit if the holes are joined."""
+    random = Random(seed)
+    kept, passing = [], []
+    for layer in range(LAYERS):
+        kept.append(lake.take(random.randrange(4, 13) * MIB, main))
+        passing.append(lake.take(random.randrange(5, 18) * MIB, side if layer % 3 == 2 else main))
+    lake.give(*passing)
+    lake.give(lake.take(90 * MIB, main))
+    lake.give(lake.take(70 * MIB, side))
+    random.shuffle(kept)
+    lake.give(*kept)
+
+
+@pytest.mark.parametrize(("capacity", "limit"), [(320 * MIB, None), (64 * GIB, None), (64 * GIB, 320 * MIB)])
+@pytest.mark.parametrize("seed", range(5))
+def test_no_memory_call_once_the_program_repeats_itself(capacity: int, limit: int | None, seed: int) -> None:
+    lake = Lake(capacity=capacity, limit=limit)
+    for _ in range(WARM):
+        iteration(lake, seed)
+    before = lake.memory_calls()
+    for _ in range(5):
+        iteration(lake, seed)
+    assert lake.memory_calls() == before
+
+
+def test_a_stitched_block_is_there_again() -> None:
+    lake = Lake(capacity=320 * MIB)
+    for _ in range(WARM):
+        iteration(lake, 1)
+    hits, stitches = lake.own("sblock_hits"), lake.own("stitches")
+    iteration(lake, 1)
+    assert lake.own("sblock_hits") > hits
+    assert lake.own("stitches") == stitches
+
+
+@pytest.mark.parametrize("budget", [0.0, 0.5, 1.0])
+def test_idle_sblocks_go_when_their_addresses_exceed_the_budget(budget: float) -> None:
+    lake = Lake(f"address_budget={budget}", capacity=256 * MIB)
+    sizes = [(80 + 4 * step) * MIB for step in range(8)]
+    for _ in range(4):
+        blocks = [lake.take(8 * MIB) for _ in range(32)]
+        lake.give(*blocks[::2])
+        for size in sizes:
+            address = lake.take(size)
+            stitched = [segment for segment in lake.allocator.segments() if segment.stitched]
+            in_use = sum(s.size for s in stitched if s.address == address)
+            allowed = budget * lake.stat("reserved_bytes")
+            assert sum(segment.size for segment in stitched) <= max(allowed, in_use)
+            lake.give(address)
+        lake.give(*blocks[1::2])
+    assert lake.allocator.statistics()["gmlake"]["sblocks"]["freed"] > 0
+
+
+def test_addresses_and_mappings_stay_bounded_however_sizes_vary() -> None:
+    lake = Lake(capacity=256 * MIB)
+    random = Random(1)
+    peak = []
+    for _ in range(6):
+        for _ in range(15):
+            blocks = [lake.take(random.randrange(3, 12) * MIB) for _ in range(24)]
+            lake.give(*blocks[::2])
+            lake.give(lake.take(random.randrange(60, 100) * MIB))
+            lake.give(*blocks[1::2])
+        peak.append(lake.own("mapped_bytes"))
+    assert max(peak) <= (3 + 1) * lake.stat("reserved_bytes") + 256 * MIB
