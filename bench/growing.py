@@ -10,6 +10,7 @@ import numpy.typing as npt
 from gmlake.trace import Kind, Trace
 from gmlake.trace.trace import I64, U32
 
+LARGEST_BALLAST = 4 << 20  # 20 000 blocks of up to 4 MiB are what a large device can hold
 Columns = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
 
 
@@ -34,9 +35,9 @@ def lengthen(trace: Trace, times: int) -> Trace:
 
 
 def ballast(trace: Trace, count: int) -> Trace:
-    """Twice `count` blocks of sizes that the trace uses, of which every second is freed."""
+    """Twice `count` blocks of the smaller sizes that the trace uses, of which every second is freed."""
     random = np.random.default_rng(1)
-    sizes = trace.size[trace.kind == Kind.ALLOCATE]
+    sizes = trace.size[(trace.kind == Kind.ALLOCATE) & (trace.size <= LARGEST_BALLAST)]
     ids = np.arange(2 * count, dtype=np.uint32)
     made = (
         np.full(len(ids), Kind.ALLOCATE, np.uint8),

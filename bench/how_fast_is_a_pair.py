@@ -7,17 +7,35 @@ import statistics
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.answer import Answer, Cell, Table, Target, ratio
 from bench.building import build
 
 QUESTION = "How fast is a malloc+free pair that is served from the cache, and with many blocks or threads?"
 FEW, SOME, MANY = 10, 1_000, 20_000
-KINDS = {"small": (FEW, SOME, MANY), "large": (FEW, SOME, MANY), "huge": (FEW, SOME)}
 SIZES = {"small": "512 B to 64 KiB", "large": "1 to 16 MiB", "huge": "64 MiB"}
 THREADS = (1, 2, 4, 8)
 OURS, YARDSTICK = "gmlake", "ordered-set"
 Turns = dict[str, list[float]]  # nanoseconds per pair, of every contender in every turn
+
+
+class Contents(NamedTuple):
+    """What is in the heap: so many free blocks, and so many live ones that come and go."""
+
+    kind: str
+    free: int
+    moving: int
+
+
+CONTENTS = [
+    *(
+        Contents(kind, free, moving)
+        for kind in ("small", "large")
+        for free, moving in ((FEW, FEW), (SOME, SOME), (MANY, MANY // 10), (MANY, MANY))
+    ),
+    *(Contents("huge", count, count) for count in (FEW, SOME)),
+]
 
 
 def answer(quick: bool) -> Answer:
@@ -25,33 +43,33 @@ def answer(quick: bool) -> Answer:
     program = build("how_fast_is_a_pair")
     repeats, pairs = (5, 50_000) if quick else (15, 200_000)
     result = Answer(QUESTION)
-    times: dict[tuple[str, int], Turns] = {}
-    for kind, counts in KINDS.items():
-        for blocks in counts:
-            times[kind, blocks] = measure(program, kind, blocks, 1, repeats, pairs)
-    result.tables = [_by_blocks(times), _by_threads(program, repeats, pairs)]
-    for kind, counts in KINDS.items():
-        if kind == "huge":
-            continue
-        worst = max(_ratio(times[kind, blocks]) for blocks in counts)
-        result.targets.append(Target(f"{kind}: time over ordered set's, at worst", worst, at_most=1 / 3))
-        flat = _median(times[kind, MANY][OURS]) / _median(times[kind, FEW][OURS])
-        result.targets.append(
-            Target(f"{kind}: time with {MANY:,} blocks over time with {FEW}", flat, at_most=2)
-        )
+    times = {contents: measure(program, contents, 1, repeats, pairs) for contents in CONTENTS}
+    result.tables = [_by_contents(times), _by_threads(program, repeats, pairs)]
+    for kind in ("small", "large"):
+        few = Contents(kind, FEW, FEW)
+        for contents in CONTENTS:
+            if contents.kind != kind:
+                continue
+            called = f"{kind}, {contents.free:,} free, {contents.moving:,} moving"
+            result.targets.append(
+                Target(f"{called}: over ordered set", _ratio(times[contents]), at_most=1 / 3)
+            )
+            if contents.free == MANY:
+                flat = _median(times[contents][OURS]) / _median(times[few][OURS])
+                result.targets.append(Target(f"{called}: over {FEW} free, {FEW} moving", flat, at_most=2))
     result.notes = [
-        "N blocks: N that come and go, N free ones, and 2N that stay and keep the free ones apart.",
+        "Moving blocks are live and come and go in random order. Between any two lies one that stays.",
         "One thread: CPU time. Several: elapsed time over the pairs of all; more threads than cores wait.",
         "glibc serves small blocks only: it would ask the system for the others one by one.",
     ]
     return result
 
 
-def measure(program: Path, kind: str, blocks: int, threads: int, repeats: int, pairs: int) -> Turns:
+def measure(program: Path, contents: Contents, threads: int, repeats: int, pairs: int) -> Turns:
     """Let the contenders take turns. What calls the driver is not served from the cache: an error."""
-    contenders = [OURS, YARDSTICK, "caching", *(["glibc"] if kind == "small" else [])]
-    numbers = map(str, (blocks, threads, repeats, pairs))
-    done = subprocess.run([program, kind, *numbers, *contenders], capture_output=True, text=True, check=True)
+    contenders = [OURS, YARDSTICK, "caching", *(["glibc"] if contents.kind == "small" else [])]
+    numbers = map(str, (*contents, threads, repeats, pairs))
+    done = subprocess.run([program, *numbers, *contenders], capture_output=True, text=True, check=True)
     turns: Turns = {}
     for line in done.stdout.splitlines():
         row = json.loads(line)
@@ -63,24 +81,25 @@ def measure(program: Path, kind: str, blocks: int, threads: int, repeats: int, p
     return turns
 
 
-def _by_blocks(times: dict[tuple[str, int], Turns]) -> Table:
+def _by_contents(times: dict[Contents, Turns]) -> Table:
     table = Table(
         "Nanoseconds per pair, one thread",
-        ("blocks", "of", "gmlake", "ordered set", "caching", "glibc", "gmlake / ordered set"),
+        ("blocks", "free", "moving", "gmlake", "ordered set", "caching", "glibc", "gmlake / ordered set"),
     )
-    for (kind, blocks), turns in times.items():
-        table.rows.append((f"{kind}, {SIZES[kind]}", blocks, *_cells(turns), _ratio(turns)))
+    for contents, turns in times.items():
+        kind = f"{contents.kind}, {SIZES[contents.kind]}"
+        table.rows.append((kind, contents.free, contents.moving, *_cells(turns), _ratio(turns)))
     return table
 
 
 def _by_threads(program: Path, repeats: int, pairs: int) -> Table:
     table = Table(
-        f"Nanoseconds per pair, {SOME:,} blocks, one allocator for all threads",
+        f"Nanoseconds per pair, {SOME:,} free, {SOME:,} moving, one allocator for all threads",
         ("blocks", "threads", "gmlake", "ordered set", "caching", "glibc", "gmlake / ordered set"),
     )
     for kind in ("small", "large"):
         for threads in THREADS:
-            turns = measure(program, kind, SOME, threads, repeats, pairs)
+            turns = measure(program, Contents(kind, SOME, SOME), threads, repeats, pairs)
             table.rows.append((kind, threads, *_cells(turns), _ratio(turns)))
     return table
 

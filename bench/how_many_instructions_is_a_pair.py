@@ -51,7 +51,7 @@ def count(program: Path, contender: str, kind: str, blocks: int) -> dict[str, fl
     with tempfile.TemporaryDirectory() as folder:
         profile = Path(folder) / "profile"
         callgrind = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=*timed_pairs*"]
-        command = [str(program), kind, str(blocks), "1", "1", str(PAIRS), contender]
+        command = [str(program), kind, str(blocks), str(blocks), "1", "1", str(PAIRS), contender]
         done = subprocess.run(
             [*callgrind, f"--callgrind-out-file={profile}", *command],
             capture_output=True,

@@ -1,9 +1,10 @@
 // How fast is a pair of a release and an allocation that is served from the cache?
 //
-//   how_fast_is_a_pair KIND BLOCKS THREADS REPEATS PAIRS CONTENDER...
+//   how_fast_is_a_pair KIND FREE MOVING THREADS REPEATS PAIRS CONTENDER...
 //
-// The contenders take turns, REPEATS times, each doing the same PAIRS; every turn is one number, in nanoseconds a pair.
-// Prints one line of JSON per contender. What the numbers mean together is worked out by the caller.
+// FREE blocks are free and MOVING live ones come and go. The contenders take turns, REPEATS times, each doing the same
+// PAIRS; every turn is one number, in nanoseconds a pair. Prints one line of JSON per contender. What the numbers mean
+// together is worked out by the caller.
 #include <cstdio>
 #include <exception>
 
@@ -20,11 +21,11 @@ std::size_t number(const char* text) {
   return static_cast<std::size_t>(value);
 }
 
-void compare(const std::string& kind, std::size_t blocks, std::size_t threads, std::size_t repeats, std::size_t pairs,
-             const std::vector<std::string>& names) {
+void compare(const std::string& kind, std::size_t free, std::size_t moving, std::size_t threads, std::size_t repeats,
+             std::size_t pairs, const std::vector<std::string>& names) {
   const std::size_t turn = pairs / threads;                 // of one thread
-  const std::size_t warm_up = turn + 4 * blocks / threads;  // every block has moved by then
-  const Workload workload(kind, blocks, threads, (warm_up + repeats * turn) * threads);
+  const std::size_t warm_up = turn + 4 * moving / threads;  // every block has moved by then
+  const Workload workload(kind, free, moving, threads, (warm_up + repeats * turn) * threads);
   std::vector<std::unique_ptr<Contender>> contenders;
   for (const std::string& name : names) contenders.push_back(make_contender(name, workload));
 
@@ -52,13 +53,13 @@ void compare(const std::string& kind, std::size_t blocks, std::size_t threads, s
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count < 7) {
-    std::fprintf(stderr, "usage: how_fast_is_a_pair KIND BLOCKS THREADS REPEATS PAIRS CONTENDER...\n");
+  if (count < 8) {
+    std::fprintf(stderr, "usage: how_fast_is_a_pair KIND FREE MOVING THREADS REPEATS PAIRS CONTENDER...\n");
     return 2;
   }
   try {
     compare(arguments[1], number(arguments[2]), number(arguments[3]), number(arguments[4]), number(arguments[5]),
-            {arguments + 6, arguments + count});
+            number(arguments[6]), {arguments + 7, arguments + count});
   } catch (const std::exception& error) {
     std::fprintf(stderr, "how_fast_is_a_pair: %s\n", error.what());
     return 2;

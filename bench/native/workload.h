@@ -1,10 +1,9 @@
 // What the contenders are asked to do, fixed in advance so that all are asked the same and nothing but the calls is
 // timed.
 //
-// Memory is laid out as slot, wall, slot, wall ...: walls stay for ever and keep free slots from being joined. Half of
-// the slots are free. A step releases a random live block and asks for a size that some free slot has exactly; which
-// one is as random as the rest, so that neither caches nor branch predictors see a pattern. A step leaves as many
-// blocks live and free as there were.
+// Memory is laid out as slot, wall, slot, wall ...: walls stay for ever and keep free slots from being joined. A step
+// releases a random live block and asks for a size that some free slot has exactly; which one is as random as the rest,
+// so that neither caches nor branch predictors see a pattern. A step leaves as many blocks live and free as there were.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +45,7 @@ class Workload {
  public:
   static constexpr Bytes unit = 512;
 
-  Workload(const std::string& kind, std::size_t blocks, std::size_t threads, std::size_t steps)
+  Workload(const std::string& kind, std::size_t free, std::size_t moving, std::size_t threads, std::size_t steps)
       : wall(size_range(kind).wall) {
     const SizeRange sizes = size_range(kind);
     std::mt19937_64 random(20250101);
@@ -57,7 +56,7 @@ class Workload {
       size =
           std::clamp(round_up(static_cast<Bytes>(std::exp2(magnitude(random))), unit), sizes.smallest, sizes.largest);
     for (std::size_t thread = 0; thread < threads; ++thread)
-      shares.push_back(share(palette, blocks / threads, steps / threads, random));
+      shares.push_back(share(palette, free / threads, moving / threads, steps / threads, random));
   }
 
   Bytes bytes() const {
@@ -71,17 +70,17 @@ class Workload {
   std::vector<Share> shares;  // by thread
 
  private:
-  static Share share(const std::vector<Bytes>& palette, std::size_t blocks, std::size_t steps,
-                     std::mt19937_64& random) {
+  static Share share(const std::vector<Bytes>& palette, std::size_t free_slots, std::size_t live_slots,
+                     std::size_t steps, std::mt19937_64& random) {
     Share result;
     std::vector<Bytes> live;
     std::vector<Bytes> free;
-    for (std::size_t slot = 0; slot < 2 * blocks; ++slot) {
+    for (std::size_t slot = 0; slot < free_slots + live_slots; ++slot) {
       result.slots.push_back(palette[random() % palette.size()]);
-      result.live.push_back(slot % 2 == 0);
+      result.live.push_back(slot < live_slots);
     }
     std::shuffle(result.live.begin(), result.live.end(), random);
-    for (std::size_t slot = 0; slot < 2 * blocks; ++slot)
+    for (std::size_t slot = 0; slot < result.slots.size(); ++slot)
       (result.live[slot] ? live : free).push_back(result.slots[slot]);
     for (std::size_t step = 0; step < steps; ++step) {
       const std::size_t index = random() % live.size();
