@@ -37,8 +37,7 @@ def main() -> int:
         prog="python -m bench",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="benchmarks:\n"
-        + "\n".join(f"  {name}\n      {module.QUESTION}" for name, module in BENCHMARKS.items()),
+        epilog="benchmarks:\n" + "\n".join(f"  {name}\n      {module.QUESTION}" for name, module in BENCHMARKS.items()),
     )
     parser.add_argument("benchmark", nargs="*", choices=[[], *BENCHMARKS], help="default: all of them")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions, less to be trusted")

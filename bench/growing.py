@@ -28,9 +28,7 @@ def lengthen(trace: Trace, times: int) -> Trace:
         again = _columns(trace, body if time == times - 1 else body[own])
         if time < times - 1:
             again = _joined(again, _frees(kept))
-        result = _joined(
-            result, _renumbered(again, inside.min() if len(inside) else 0, time * trace.allocations)
-        )
+        result = _joined(result, _renumbered(again, inside.min() if len(inside) else 0, time * trace.allocations))
     return _trace(trace, f"{trace.name} x{times}", result)
 
 

@@ -51,9 +51,7 @@ def answer(quick: bool) -> Answer:
             if contents.kind != kind:
                 continue
             called = f"{kind}, {contents.free:,} free, {contents.moving:,} moving"
-            result.targets.append(
-                Target(f"{called}: over ordered set", _ratio(times[contents]), at_most=1 / 3)
-            )
+            result.targets.append(Target(f"{called}: over ordered set", _ratio(times[contents]), at_most=1 / 3))
             if contents.free == MANY:
                 flat = _median(times[contents][OURS]) / _median(times[few][OURS])
                 result.targets.append(Target(f"{called}: over {FEW} free, {FEW} moving", flat, at_most=2))
@@ -74,9 +72,7 @@ def measure(program: Path, contents: Contents, threads: int, repeats: int, pairs
     for line in done.stdout.splitlines():
         row = json.loads(line)
         if row["driver_calls"] and row["contender"] == OURS:
-            raise SystemExit(
-                f"{OURS} called the driver {row['driver_calls']} times in what should be cached pairs"
-            )
+            raise SystemExit(f"{OURS} called the driver {row['driver_calls']} times in what should be cached pairs")
         turns[row["contender"]] = row["nanoseconds"]
     return turns
 

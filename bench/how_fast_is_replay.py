@@ -11,9 +11,7 @@ from gmlake import _core
 from gmlake.replay import replay
 from gmlake.trace import Trace
 
-QUESTION = (
-    "How many events a second does a replay feed, and what do whole traces take beside PyTorch's allocator?"
-)
+QUESTION = "How many events a second does a replay feed, and what do whole traces take beside PyTorch's allocator?"
 OURS, STOCK = "gmlake", "caching"
 
 
@@ -24,9 +22,7 @@ def answer(quick: bool) -> Answer:
     bundled, recorded = traces.bundled(), traces.recorded()
     names = [row.name for row in _core.catalogue()]
     rates = Table("Million events a second", ("trace", "events", *names))
-    shares = Table(
-        "CPU time of whole traces", ("trace", "events", "gmlake ms", "caching ms", "gmlake / caching")
-    )
+    shares = Table("CPU time of whole traces", ("trace", "events", "gmlake ms", "caching ms", "gmlake / caching"))
     slowest, most = float("inf"), 0.0
     for trace in [*bundled, *recorded]:
         every = trace in bundled
@@ -42,9 +38,7 @@ def answer(quick: bool) -> Answer:
         Target("gmlake: million events a second, slowest trace", slowest, at_least=2),
         Target("gmlake: CPU time over caching's, worst trace", most, at_most=0.5),
     ]
-    result.notes = [
-        "CPU time of the replay loop: the allocator, the simulated driver and the feeding itself."
-    ]
+    result.notes = ["CPU time of the replay loop: the allocator, the simulated driver and the feeding itself."]
     return result
 
 

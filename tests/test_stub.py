@@ -10,11 +10,7 @@ from gmlake import _core
 
 def declared(body: list[ast.stmt]) -> set[str]:
     names = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    names |= {
-        node.target.id
-        for node in body
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
-    }
+    names |= {node.target.id for node in body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
     return {name for name in names if not name.startswith("_")}
 
 

@@ -65,9 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(metavar="VERB", parser_class=Parser)
     for command in COMMANDS:
         text = command.__doc__ or ""
-        verb = verbs.add_parser(
-            command.NAME, help=text.partition("\n")[0], description=text, formatter_class=raw
-        )
+        verb = verbs.add_parser(command.NAME, help=text.partition("\n")[0], description=text, formatter_class=raw)
         command.add_arguments(verb)
         verb.set_defaults(run=command.run)
     return parser

@@ -52,7 +52,7 @@ def test_a_limit_beyond_the_device_is_none() -> None:
 def test_memory_that_others_use_on_the_device_is_respected() -> None:
     lake = Lake(capacity=64 * MIB)
     _, theirs = lake.driver.create(32 * MIB)
-    with pytest.raises(OutOfMemory, match="32.00 MiB of 64.00 MiB free"):
+    with pytest.raises(OutOfMemory, match=r"32\.00 MiB of 64\.00 MiB free"):
         lake.allocator.allocate(40 * MIB)
     lake.take(32 * MIB)
     lake.driver.release(theirs)

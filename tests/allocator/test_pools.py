@@ -126,7 +126,7 @@ def test_a_limit_counts_for_pools_too() -> None:
     lake = Lake(capacity=64 * GIB, limit=64 * MIB)
     with pool(lake):
         lake.take(48 * MIB)
-        with pytest.raises(OutOfMemory, match="limited to 64.00 MiB"):
+        with pytest.raises(OutOfMemory, match=r"limited to 64\.00 MiB"):
             lake.allocator.allocate(32 * MIB)
 
 

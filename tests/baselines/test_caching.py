@@ -114,11 +114,7 @@ def test_statistics_of_a_split_block() -> None:
     assert bench.stat("inactive_split") == bench.stat("inactive_split_bytes") == 0
     assert bench.stat("inactive_split_bytes", what="peak") == 16 * MIB
     assert bench.stat("segment") == 1
-    assert (
-        bench.stat("allocated_bytes", what="allocated")
-        == bench.stat("allocated_bytes", what="freed")
-        == 8 * MIB
-    )
+    assert bench.stat("allocated_bytes", what="allocated") == bench.stat("allocated_bytes", what="freed") == 8 * MIB
 
 
 def test_peaks_and_totals_can_be_reset() -> None:

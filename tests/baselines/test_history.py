@@ -27,9 +27,7 @@ Event = dict[str, Any]
 
 
 @pytest.mark.parametrize(("name", "segment_events"), RECORDED.items())
-def test_histories_of_gpus_are_reproduced_to_the_last_event(
-    shared_data: Path, name: str, segment_events: int
-) -> None:
+def test_histories_of_gpus_are_reproduced_to_the_last_event(shared_data: Path, name: str, segment_events: int) -> None:
     with gzip.open(shared_data / f"{name}.snapshot.json.gz") as file:
         snapshot = json.load(file)
     report = check_snapshot(snapshot)

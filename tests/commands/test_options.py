@@ -19,9 +19,7 @@ def test_every_option_has_a_value_an_origin_and_a_meaning(cli: Cli) -> None:
 def test_the_environment_is_the_origin_of_what_it_sets(cli: Cli) -> None:
     first = json.loads(cli("options", "gmlake", "--json").stdout)["options"][0]
     variable = f"GMLAKE_{first['name'].upper()}"
-    again = json.loads(cli("options", "gmlake", "--json", env={variable: first["value"]}).stdout)["options"][
-        0
-    ]
+    again = json.loads(cli("options", "gmlake", "--json", env={variable: first["value"]}).stdout)["options"][0]
     assert again == first | {"origin": variable}
 
 

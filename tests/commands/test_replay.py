@@ -182,12 +182,8 @@ def test_an_interrupt_is_quiet(tmp_path: Path) -> None:
     allocators = [f"--allocator={name}" for name in ("caching", "expandable", "bfc", "native")]
     command = [sys.executable, "-m", "gmlake", "replay", "long.npz", "--check", "--jobs=1"]
     command += ["--smallest-capacity", *allocators]
-    with subprocess.Popen(
-        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
-        while (
-            process.poll() is None and cpu_seconds(process.pid) < 2
-        ):  # imports and reading take less than one
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        while process.poll() is None and cpu_seconds(process.pid) < 2:  # imports and reading take less than one
             time.sleep(0.05)
         assert process.poll() is None, "the replay ended before it could be interrupted"
         process.send_signal(signal.SIGINT)

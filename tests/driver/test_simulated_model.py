@@ -32,9 +32,7 @@ class Model:
     def used(self) -> int:
         """Granules of memory that exist: handles not released, or still mapped."""
         mapped = {handle for _, handle in self.mappings.values()}
-        return sum(
-            size for handle, size in self.handles.items() if handle not in self.released or handle in mapped
-        )
+        return sum(size for handle, size in self.handles.items() if handle not in self.released or handle in mapped)
 
     def alive(self) -> set[int]:
         """Handles whose memory exists: not released, or still mapped."""
@@ -48,9 +46,7 @@ class Model:
         return any(start <= at and at + length <= start + size for start, size in self.ranges.items())
 
     def overlapping(self, at: int, length: int) -> list[int]:
-        return [
-            start for start, (size, _) in self.mappings.items() if start < at + length and at < start + size
-        ]
+        return [start for start, (size, _) in self.mappings.items() if start < at + length and at < start + size]
 
     def whole(self, at: int, length: int) -> bool:
         covered = sum(self.mappings[start][0] for start in self.overlapping(at, length))
@@ -63,9 +59,7 @@ class DriverAgainstModel(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.driver = SimulatedDriver(
-            capacity=CAPACITY * GRANULE, granularity=GRANULE, address_space=SPACE * GRANULE
-        )
+        self.driver = SimulatedDriver(capacity=CAPACITY * GRANULE, granularity=GRANULE, address_space=SPACE * GRANULE)
         self.model = Model()
         _, self.base = self.driver.reserve(GRANULE)
         assert self.driver.free_range(self.base, GRANULE) == Status.success

@@ -75,9 +75,7 @@ def test_a_pool_serves_the_streams_it_was_given() -> None:
     allocator.begin_pool((0, 5), {1})
     inside, outside = allocator.allocate(4 * MIB, 1), allocator.allocate(4 * MIB, 2)
     allocator.end_pool((0, 5))
-    pools = {
-        block.address: s.pool for s in allocator.segments() for block in s.blocks if block.state != "inactive"
-    }
+    pools = {block.address: s.pool for s in allocator.segments() for block in s.blocks if block.state != "inactive"}
     assert pools == {inside: (0, 5), outside: (0, 0)}
     allocator.release_pool((0, 5))
 

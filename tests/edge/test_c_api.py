@@ -91,9 +91,7 @@ class TestMistakes:
         assert why(api).startswith("-1 devices")
 
     def test_unknown_option_in_the_environment(self) -> None:
-        assert init_with("GMLAKE_COLOUR", "red").startswith(
-            f"{INVALID} GMLAKE_COLOUR: unknown option 'colour'"
-        )
+        assert init_with("GMLAKE_COLOUR", "red").startswith(f"{INVALID} GMLAKE_COLOUR: unknown option 'colour'")
 
     def test_impossible_option_in_the_environment(self) -> None:
         (row,) = (row for row in _core.catalogue() if row.name == "gmlake")

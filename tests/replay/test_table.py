@@ -24,9 +24,7 @@ def render(trace: Trace, results: list[Result], width: int, calls: bool = False)
 
 @pytest.fixture
 def results(loop_trace: Trace) -> list[Result]:
-    return [
-        run.result for run in sweep([loop_trace], ["caching", "native"], Settings(smallest_capacity=True))
-    ]
+    return [run.result for run in sweep([loop_trace], ["caching", "native"], Settings(smallest_capacity=True))]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
@@ -58,9 +56,7 @@ def test_a_wide_terminal_shows_everything(loop_trace: Trace, results: list[Resul
 def test_capacity_that_is_not_monotone_is_said(loop_trace: Trace, results: list[Result]) -> None:
     at = results[0].at_smallest_capacity
     assert at is not None
-    odd = dataclasses.replace(
-        results[0], at_smallest_capacity=dataclasses.replace(at, fails_above=(3 * GIB,))
-    )
+    odd = dataclasses.replace(results[0], at_smallest_capacity=dataclasses.replace(at, fails_above=(3 * GIB,)))
     assert "runs out of memory on 3.00 GiB" in " ".join(render(loop_trace, [odd, results[1]], 80).split())
 
 
@@ -69,9 +65,7 @@ def test_closing_sentence(results: list[Result]) -> None:
         return dataclasses.replace(results[0], allocator=allocator, smallest_capacity=int(capacity * GIB))
 
     ours, theirs = needing("gmlake", 52.3), needing("caching", 118)
-    assert (
-        closing_sentence([ours, theirs]) == "gmlake needs 52.3 GiB where PyTorch needs 118.0: 65.7 GiB less."
-    )
+    assert closing_sentence([ours, theirs]) == "gmlake needs 52.3 GiB where PyTorch needs 118.0: 65.7 GiB less."
     assert closing_sentence([theirs, needing("gmlake", 119)]) == (
         "gmlake needs 119.0 GiB where PyTorch needs 118.0: 1.00 GiB more."
     )

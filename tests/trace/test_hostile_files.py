@@ -47,9 +47,7 @@ def test_missing_empty_and_not_a_file(tmp_path: Path, make_file: MakeFile) -> No
     assert "is not a file" in refused(tmp_path / "pipe")
 
 
-@pytest.mark.parametrize(
-    "data", [b"hello", b"\x00" * 100, b"%PDF-1.4", b"a,b,c\n1,2,3\n", b"\x7fELF", b"\xff\xfe"]
-)
+@pytest.mark.parametrize("data", [b"hello", b"\x00" * 100, b"%PDF-1.4", b"a,b,c\n1,2,3\n", b"\x7fELF", b"\xff\xfe"])
 def test_other_files_are_no_traces(data: bytes, make_file: MakeFile) -> None:
     assert "is no trace: expected" in refused(make_file("other", data))
 
@@ -88,21 +86,13 @@ def test_gzip_is_unpacked_with_a_limit(make_file: MakeFile) -> None:
         {"device_traces": [[{"action": "alloc", "addr": 1, "size": 2**60}]]},
         {"device_traces": [[{"action": "alloc", "addr": 1, "size": 2**70}]]},
         {"device_traces": [[{"action": "alloc", "addr": 2**64, "size": 1}]]},
-        {
-            "device_traces": [
-                [{"action": "alloc", "addr": 1, "size": 1}, {"action": "alloc", "addr": 1, "size": 1}]
-            ]
-        },
+        {"device_traces": [[{"action": "alloc", "addr": 1, "size": 1}, {"action": "alloc", "addr": 1, "size": 1}]]},
         {"device_traces": [[{"action": "alloc", "addr": 1, "size": 1, "stream": None}]]},
         {"device_traces": [[{"action": "alloc", "addr": 1, "size": 1, "pool_id": 3}]]},
         {"device_traces": [[{"action": "alloc", "addr": 1, "size": 1, "frames": "x"}]]},
         {"device_traces": [[{"action": "alloc", "addr": 1, "size": 1, "frames": [1]}]]},
         {"device_traces": [[{"action": "alloc", "addr": 1, "size": 1, "frames": [{"line": "x"}]}]]},
-        {
-            "device_traces": [
-                [{"action": "segment_alloc", "addr": "x"}, {"action": "alloc", "addr": 1, "size": 1}]
-            ]
-        },
+        {"device_traces": [[{"action": "segment_alloc", "addr": "x"}, {"action": "alloc", "addr": 1, "size": 1}]]},
         {
             "device_traces": [
                 [
@@ -119,9 +109,7 @@ def test_json_of_the_wrong_shape(value: Any, make_file: MakeFile) -> None:
 
 
 def test_json_that_is_damaged(make_file: MakeFile) -> None:
-    text = json.dumps(
-        {"segments": [], "device_traces": [[{"action": "alloc", "addr": 1, "size": 1}]]}
-    ).encode()
+    text = json.dumps({"segments": [], "device_traces": [[{"action": "alloc", "addr": 1, "size": 1}]]}).encode()
     assert len(read_trace(make_file("good.json", text))) == 1
     for length in range(1, len(text)):
         refused(make_file("cut.json", text[:length]))
@@ -191,8 +179,7 @@ def test_npz_members_that_lie(make_file: MakeFile) -> None:
     with pytest.raises(TraceError, match="intact"):
         npz.read(good[: len(good) // 2], "t", None)
     claims = (
-        np.lib.format.magic(1, 0)
-        + b"\x76\x00{'descr': '<i8', 'fortran_order': False, 'shape': (9999999999999,), }"
+        np.lib.format.magic(1, 0) + b"\x76\x00{'descr': '<i8', 'fortran_order': False, 'shape': (9999999999999,), }"
     )
     for content in (claims.ljust(128) + b"\x00" * 8, b"\x93NUMPY\x01\x00", b"rubbish"):
         out = io.BytesIO()

@@ -103,9 +103,7 @@ def test_every_other_opcode_is_named(opcode: str, data: bytes, make_file: MakeFi
         read_trace(make_file("hostile.pickle", data))
 
 
-@pytest.mark.parametrize(
-    "value", [OrderedDict(a=1), {1, 2}, frozenset({1}), np.int64(3), b"bytes", WithState()]
-)
+@pytest.mark.parametrize("value", [OrderedDict(a=1), {1, 2}, frozenset({1}), np.int64(3), b"bytes", WithState()])
 def test_types_that_are_not_plain_are_refused(value: object) -> None:
     with pytest.raises(TraceError, match="asks for"):
         plain_pickle.load(pickle.dumps({**SNAPSHOT, "x": value, "padding": "x" * 50}, 4))
@@ -142,9 +140,7 @@ def test_depth_without_end_is_no_crash(make_file: MakeFile) -> None:
         data = pickle.dumps({"segments": [], "device_traces": [[{**EVENT, place: 0.125}]]}, 2)
         nested = data.replace(pickle.dumps(0.125, 2)[2:-1], deep)
         assert nested != data
-        with pytest.raises(
-            TraceError, match=r"holds a list|names the pool|frame that is not|without an action"
-        ):
+        with pytest.raises(TraceError, match=r"holds a list|names the pool|frame that is not|without an action"):
             read_trace(make_file("deep.pickle", nested))
     text = b'{"segments":[],"device_traces":' + b"[x" * 100_000
     with pytest.raises(TraceError, match="JSON"):

@@ -152,7 +152,5 @@ def test_short_and_empty_traces_have_none() -> None:
     assert not len(find_iterations(without_marks(program(1, 0))))
     tight = [(Kind.ALLOCATE, n // 2, 8) if n % 2 == 0 else (Kind.FREE, n // 2, 0) for n in range(400)]
     table = np.array(tight, dtype=np.int64)
-    rows = Rows(
-        table[:, 0].astype(np.uint8), table[:, 1].astype(np.uint64), table[:, 2], np.zeros(400, np.int64)
-    )
+    rows = Rows(table[:, 0].astype(np.uint8), table[:, 1].astype(np.uint64), table[:, 2], np.zeros(400, np.int64))
     assert not len(find_iterations(build(rows, name="tight", source="test")))

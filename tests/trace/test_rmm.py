@@ -47,9 +47,7 @@ def test_a_log_that_begins_late() -> None:
 
 
 def test_other_ways_to_write_a_log() -> None:
-    data = (
-        "\ufeff" + HEADER.replace("\n", "\r\n") + "1,t,allocate,0x10,5,0\r\n\r\n1,t,deallocate,0x10,5,0\r\n"
-    )
+    data = "\ufeff" + HEADER.replace("\n", "\r\n") + "1,t,allocate,0x10,5,0\r\n\r\n1,t,deallocate,0x10,5,0\r\n"
     assert rmm.sniff(data.encode())
     assert rmm.read(data.encode(), "log", None).kind.tolist() == [Kind.ALLOCATE, Kind.FREE]
     assert len(read()) == 0

@@ -346,9 +346,7 @@ def test_a_recorded_snapshot_survives_being_written(shared_data: Path, tmp_path:
         again = read_trace(path)
         assert again.initial == trace.initial
         np.testing.assert_array_equal(again.kind, trace.kind)
-        np.testing.assert_array_equal(
-            again.live_bytes()[trace.initial :], trace.live_bytes()[trace.initial :]
-        )
+        np.testing.assert_array_equal(again.live_bytes()[trace.initial :], trace.live_bytes()[trace.initial :])
 
 
 def test_recorded_histories_end_as_their_segments_say(shared_data: Path) -> None:

@@ -26,9 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of the verb."""
     parser.add_argument("input", metavar="INPUT", help="a trace: a file, or the name of a bundled trace")
     parser.add_argument("-o", "--output", metavar="OUTPUT", required=True, help="the file to write")
-    parser.add_argument(
-        "--to", metavar="FORMAT", choices=format_names(), help=f"one of {', '.join(format_names())}"
-    )
+    parser.add_argument("--to", metavar="FORMAT", choices=format_names(), help=f"one of {', '.join(format_names())}")
     parser.add_argument("--device", metavar="N", type=int, help="device of a snapshot (default: most events)")
     parser.add_argument("--iterations", metavar="LIST", help="keep only these, such as 0-3,7")
     parser.add_argument("-f", "--force", action="store_true", help="overwrite OUTPUT if it exists")

@@ -44,9 +44,7 @@ class Check:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
-    parser.add_argument(
-        "--json", action="store_true", help='print {"ok": ..., "checks": [...]} and nothing else'
-    )
+    parser.add_argument("--json", action="store_true", help='print {"ok": ..., "checks": [...]} and nothing else')
 
 
 def run(args: argparse.Namespace) -> int:
@@ -62,9 +60,7 @@ def run(args: argparse.Namespace) -> int:
         console.print(f"{MARKS[check.state]} [bold]{check.name}[/]: {escape(check.found)}", highlight=False)
         if check.advice:
             console.print(Padding(escape(check.advice), (0, 0, 0, 2)), style="dim")
-    console.print(
-        "\nNext: gmlake replay TRACE compares allocators on a recorded run, on any machine.", style="dim"
-    )
+    console.print("\nNext: gmlake replay TRACE compares allocators on a recorded run, on any machine.", style="dim")
     return 0 if ok else 1
 
 
@@ -77,9 +73,7 @@ def check_core() -> Check:
         allocator.release(allocator.allocate(1 << 20))
         allocator.check()
     except Error as error:
-        return Check(
-            "gmlake", "broken", f"{found}: {error}", "Install it again; if that does not help, report it."
-        )
+        return Check("gmlake", "broken", f"{found}: {error}", "Install it again; if that does not help, report it.")
     return Check("gmlake", "ok", f"{found}; replay works")
 
 
@@ -92,9 +86,7 @@ def check_driver() -> Check:
         return Check("NVIDIA driver", "missing", "libcuda.so.1 was not found", advice)
     version = ctypes.c_int()
     if library.cuDriverGetVersion(ctypes.byref(version)) != 0:
-        return Check(
-            "NVIDIA driver", "broken", "libcuda.so.1 does not tell its version", "Install the driver again."
-        )
+        return Check("NVIDIA driver", "broken", "libcuda.so.1 does not tell its version", "Install the driver again.")
     major, minor = version.value // 1000, version.value % 1000 // 10
     return Check("NVIDIA driver", "ok", f"libcuda.so.1 for CUDA {major}.{minor}")
 
@@ -120,9 +112,7 @@ def _check_device(number: int) -> Check:
         advice = "GMLake needs a card and driver with CUDA virtual memory management (cuMemMap)."
         return Check(name, "broken", str(error), advice)
     if status != _core.Status.success:
-        return Check(
-            name, "broken", f"the driver does not tell its memory: {status.name}", "Is the device lost?"
-        )
+        return Check(name, "broken", f"the driver does not tell its memory: {status.name}", "Is the device lost?")
     memory = f"{_core.format_bytes(free)} of {_core.format_bytes(total)} free"
     granule = _core.format_bytes(driver.granularity)
     return Check(name, "ok", f"{memory}; virtual memory management in pieces of {granule}")

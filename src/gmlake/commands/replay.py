@@ -68,9 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="which device of a snapshot of several; default: the first used",
     )
     add("--check", action="store_true", help="verify the allocators' invariants during the replay (slower)")
-    add(
-        "--calls", action="store_true", help="show driver calls by kind, as is done for a single trace anyway"
-    )
+    add("--calls", action="store_true", help="show driver calls by kind, as is done for a single trace anyway")
     add("--json", action="store_true", help='print {"results": [...]} and nothing else')
     add("--timeline", metavar="FILE", type=Path, help="write the timeline; .csv or .json says in which form")
     add("-f", "--force", action="store_true", help="overwrite the timeline if it exists")
@@ -131,9 +129,7 @@ def _validate(allocators: Sequence[str], settings: Settings) -> None:
 
 
 def _hints(console: Console, args: argparse.Namespace) -> None:
-    console.print(
-        "Driver times are modelled, not measured; memory figures do not depend on them.", style="dim"
-    )
+    console.print("Driver times are modelled, not measured; memory figures do not depend on them.", style="dim")
     again = shlex.join(["gmlake", "replay", *args.traces[:3]])
     if args.timeline is not None:
         console.print(f"Timeline written to {args.timeline}.", style="dim")

@@ -35,9 +35,7 @@ class Smallest:
     fails_above: tuple[int, ...]
 
 
-def smallest_capacity(
-    completes: Callable[[int], bool], lower: int, granule: int = GRANULE
-) -> Smallest | None:
+def smallest_capacity(completes: Callable[[int], bool], lower: int, granule: int = GRANULE) -> Smallest | None:
     """Search by the rule above; None if nothing up to 1024 times `lower` completes."""
     failed: int | None = None
     for capacity in candidates(lower, granule):

@@ -74,9 +74,7 @@ def _play(
     )
 
 
-def _search(
-    trace: Trace, allocator: str, settings: Settings, result: Result, progress: Progress | None
-) -> Result:
+def _search(trace: Trace, allocator: str, settings: Settings, result: Result, progress: Progress | None) -> Result:
     quick = replace(settings, check=False, timeline=False)
     runs: dict[int, Result] = {}
 

@@ -165,9 +165,7 @@ def check_snapshot(snapshot: Mapping[str, Any], device: int = 0, ties: str | Non
     segments = [segment for segment in snapshot["segments"] if segment["device"] == device]
     settings = snapshot.get("allocator_settings", {})
     if settings.get("expandable_segments") or any(segment.get("is_expandable") for segment in segments):
-        raise InvalidArgument(
-            "the history has expandable segments; it must be one of PyTorch's default allocator"
-        )
+        raise InvalidArgument("the history has expandable segments; it must be one of PyTorch's default allocator")
     initial = initial_segments(segments, events)
     reports = [run(spec_of(settings, way), initial, events) for way in ([ties] if ties else _TIES)]
     return min(reports, key=lambda report: len(report.differences))

@@ -105,9 +105,7 @@ def _containing(segments: Sequence[Segment], address: int) -> Segment | None:
 def _add(segments: Sequence[Segment], address: int, size: int, requested: int) -> None:
     segment = _containing(segments, address)
     if segment is None or address + size > segment.address + segment.size:
-        raise InvalidArgument(
-            f"the block at {address:#x} is in no segment that existed when the history began"
-        )
+        raise InvalidArgument(f"the block at {address:#x} is in no segment that existed when the history began")
     segment.live.append((address - segment.address, size, requested))
 
 

@@ -141,9 +141,7 @@ def _notes(results: Sequence[Result]) -> list[str]:
         if result.at_smallest_capacity and result.at_smallest_capacity.fails_above:
             fails = ", ".join(map(_gib, result.at_smallest_capacity.fails_above))
             completes = f"it completes on {_gib(result.smallest_capacity or 0)} GiB"
-            notes.append(
-                f"{result.allocator} is not monotone: {completes} but runs out of memory on {fails} GiB."
-            )
+            notes.append(f"{result.allocator} is not monotone: {completes} but runs out of memory on {fails} GiB.")
     return notes
 
 

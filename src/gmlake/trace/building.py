@@ -63,9 +63,7 @@ def whole_numbers(values: Sequence[Any] | npt.NDArray[Any], what: str) -> I64:
     fits = array.dtype.kind in "ib" or (array.dtype.kind == "u" and int(array.max()) <= top)
     if array.ndim == 1 and fits:
         return array.astype(np.int64)
-    wrong = next(
-        (v for v in values if not isinstance(v, int | np.integer) or not -top <= int(v) <= top), None
-    )
+    wrong = next((v for v in values if not isinstance(v, int | np.integer) or not -top <= int(v) <= top), None)
     raise TraceError(f"{what} holds {shown(wrong)}, expected whole numbers below 2**63")
 
 
@@ -90,9 +88,7 @@ def pair(kind: U8, key: U64) -> I64:
     new_key = np.ones(len(order), dtype=bool)
     new_key[1:] = keys[1:] != keys[:-1]
     group = np.maximum.accumulate(np.where(new_key, position, 0)) if len(order) else position
-    last_made = (
-        np.maximum.accumulate(np.where(kinds == Kind.ALLOCATE, position, -1)) if len(order) else position
-    )
+    last_made = np.maximum.accumulate(np.where(kinds == Kind.ALLOCATE, position, -1)) if len(order) else position
     # The allocation an event can refer to was made before it; for an ALLOCATE, the previous one of the same
     # key.
     before = np.where(kinds == Kind.ALLOCATE, np.concatenate(([-1], last_made[:-1])), last_made)[: len(order)]
@@ -103,9 +99,7 @@ def pair(kind: U8, key: U64) -> I64:
     wrong = np.where(kinds == Kind.ALLOCATE, live, ~live)
     if wrong.any():
         worst = int(np.argmin(np.where(wrong, order, np.iinfo(np.int64).max)))
-        raise TraceError(
-            _contradiction(int(order[worst]), int(kinds[worst]), int(keys[worst]), bool(known[worst]))
-        )
+        raise TraceError(_contradiction(int(order[worst]), int(kinds[worst]), int(keys[worst]), bool(known[worst])))
     made_by = np.full(len(kind), -1, dtype=np.int64)
     made_by[order] = order[last_made]
     return made_by

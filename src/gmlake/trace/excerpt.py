@@ -24,9 +24,7 @@ def keep_iterations(trace: Trace, numbers: Sequence[int]) -> Trace:
         raise TraceError(f"iterations {list(numbers)} are not all among the {len(marks)} that the trace has")
     if any(later <= earlier for earlier, later in pairwise(numbers)):
         raise TraceError(f"iterations {list(numbers)} must be in ascending order, each once")
-    bounds = np.concatenate(
-        ([0], marks, [len(trace)])
-    )  # iteration k is part k + 1; part 0 is what comes before
+    bounds = np.concatenate(([0], marks, [len(trace)]))  # iteration k is part k + 1; part 0 is what comes before
     parts = np.concatenate(([0], np.asarray(numbers, dtype=np.int64) + 1))
     rows = np.concatenate([np.arange(bounds[part], bounds[part + 1]) for part in parts])
     made = np.flatnonzero(trace.kind == Kind.ALLOCATE)

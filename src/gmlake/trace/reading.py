@@ -105,9 +105,7 @@ def format_to_write(path: Path, to: str | None) -> Format:
     suffix = {".pkl": ".pickle"}.get(suffixes[-1], suffixes[-1]) if suffixes else ""
     form = next((row for row in WRITABLE if row.suffix == suffix), None)
     if form is None:
-        raise TraceError(
-            f"{path}: no format has the suffix {suffix!r}, name one of {', '.join(format_names())}"
-        )
+        raise TraceError(f"{path}: no format has the suffix {suffix!r}, name one of {', '.join(format_names())}")
     return form
 
 

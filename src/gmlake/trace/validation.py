@@ -45,9 +45,7 @@ def _check_columns(trace: Trace) -> None:
         raise TraceError(f"event {index} is of kind {trace.kind[index]}, expected 0 to {max(Kind)}")
     index = _first(trace.stream >= max(len(trace.streams), 1))
     if index is not None:
-        raise TraceError(
-            f"event {index} is on stream {trace.stream[index]}, expected below {len(trace.streams)}"
-        )
+        raise TraceError(f"event {index} is on stream {trace.stream[index]}, expected below {len(trace.streams)}")
     if not 0 <= trace.initial <= len(trace):
         raise TraceError(f"{trace.initial} initial events, expected 0 to {len(trace)}")
     rebuilding = (Kind.ALLOCATE, Kind.BEGIN_POOL, Kind.END_POOL)
@@ -85,9 +83,7 @@ def _check_uses(trace: Trace) -> None:
         unknown[~unknown] = made[ids[~unknown]] > events[~unknown]
         index = _first(unknown)
         if index is not None:
-            raise TraceError(
-                f"event {events[index]} {verb} id {ids[index]}, which was never allocated before it"
-            )
+            raise TraceError(f"event {events[index]} {verb} id {ids[index]}, which was never allocated before it")
         if kind == Kind.FREE:
             # Assigned from the last event to the first, so that each id keeps its earliest free.
             freed_at[ids[::-1]] = events[::-1]
@@ -104,9 +100,7 @@ def _check_marks_and_pools(trace: Trace) -> None:
     if index is not None:
         raise TraceError(f"event {marks[index]} starts iteration {trace.id[marks[index]]}, expected {index}")
     if trace.marks_from not in get_args(MarksFrom):
-        raise TraceError(
-            f"marks_from is {trace.marks_from!r}, expected one of {', '.join(get_args(MarksFrom))}"
-        )
+        raise TraceError(f"marks_from is {trace.marks_from!r}, expected one of {', '.join(get_args(MarksFrom))}")
     if (len(marks) == 0) != (trace.marks_from == "none"):
         raise TraceError(f"{len(marks)} iteration marks are said to be from {trace.marks_from!r}")
     open_pools: list[int] = []

@@ -42,9 +42,7 @@ FORMATS: tuple[Format, ...] = (
         snapshot_write.write_pickle,
         _IN_SNAPSHOTS,
     ),
-    Format(
-        "snapshot-json", ".json", "the same as JSON", write=snapshot_write.write_json, holds=_IN_SNAPSHOTS
-    ),
+    Format("snapshot-json", ".json", "the same as JSON", write=snapshot_write.write_json, holds=_IN_SNAPSHOTS),
     Format(
         "minimalloc",
         ".csv",

@@ -153,9 +153,7 @@ def _assemble(header: dict[str, Any], columns: dict[str, U64], name: str) -> Tra
         call_sites = sites_from_json(columns["sites"].astype(np.uint8).tobytes())
     if "time_us" in columns:
         coded = columns["time_us"]
-        time_us = np.cumsum(
-            (coded >> np.uint64(1)).astype(np.int64) ^ -(coded & np.uint64(1)).astype(np.int64)
-        )
+        time_us = np.cumsum((coded >> np.uint64(1)).astype(np.int64) ^ -(coded & np.uint64(1)).astype(np.int64))
     return Trace(
         kind=kind,
         id=ids.astype(np.uint32),

@@ -81,25 +81,16 @@ def _column(archive: zipfile.ZipFile, column: str) -> npt.NDArray[np.generic]:
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise TraceError(f"packs column {column} in a way that numpy does not")
     if member.file_size > MAX_EVENTS * 8 + _MAX_NPY_HEADER:
-        raise TraceError(
-            f"claims {member.file_size} bytes for column {column}, more than {MAX_EVENTS} events"
-        )
+        raise TraceError(f"claims {member.file_size} bytes for column {column}, more than {MAX_EVENTS} events")
     content = io.BytesIO(archive.read(member))
     try:
         version = np.lib.format.read_magic(content)
-        header = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
+        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = header(content)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise TraceError(f"has a column {column} that is not a numpy array") from error
     body = content.read()
-    if (
-        dtype.hasobject
-        or dtype.kind not in "iub"
-        or len(shape) != 1
-        or shape[0] * dtype.itemsize != len(body)
-    ):
+    if dtype.hasobject or dtype.kind not in "iub" or len(shape) != 1 or shape[0] * dtype.itemsize != len(body):
         raise TraceError(f"column {column} is {dtype}{list(shape)}, expected whole numbers, one per event")
     return np.frombuffer(body, dtype=dtype)
 

@@ -50,9 +50,7 @@ def unpack(block: bytes, count: int, width: int, name: str) -> U64:
     """The values back; `name` is the column's, for messages."""
     limit = _MAX_SITES if name == "sites" else MAX_EVENTS
     if not 0 <= count <= limit or width not in _WIDTHS:
-        raise TraceError(
-            f"column {name!r} claims {count} values of {width} bytes, expected at most {limit} of 1 to 8"
-        )
+        raise TraceError(f"column {name!r} claims {count} values of {width} bytes, expected at most {limit} of 1 to 8")
     try:
         unpacker = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_MEMORY_LIMIT)
         packed = unpacker.decompress(block, max_length=count * width + 1)

@@ -50,9 +50,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 def _admit(data: bytes) -> None:
     if data.count(b"}") + data.count(b"]") > len(data) // 4 + 64:
-        raise TraceError(
-            "is a pickle of almost nothing but empty lists and dicts, expected a memory snapshot"
-        )
+        raise TraceError("is a pickle of almost nothing but empty lists and dicts, expected a memory snapshot")
     position, end = 2, len(data)
     while position < end:
         run = _RUN.match(data, position)

@@ -26,11 +26,7 @@ class Pools:
         """The number of PyTorch's (capture, user) pair."""
         if pool_id is None:
             return 0
-        if not (
-            isinstance(pool_id, list | tuple)
-            and len(pool_id) == 2
-            and all(isinstance(n, int) for n in pool_id)
-        ):
+        if not (isinstance(pool_id, list | tuple) and len(pool_id) == 2 and all(isinstance(n, int) for n in pool_id)):
             raise TraceError(f"names the pool {shown(pool_id)}, expected two whole numbers")
         first, second = pool_id
         return 0 if first == second == 0 else self.numbers.setdefault((first, second), len(self.numbers) + 1)

@@ -15,9 +15,7 @@ from gmlake.trace.formats import plain_pickle
 from gmlake.trace.formats.snapshot_history import History, read_device
 from gmlake.trace.trace import Trace
 
-_NO_HISTORY = (
-    "has no history of events: record one with torch.cuda.memory._record_memory_history() before the work"
-)
+_NO_HISTORY = "has no history of events: record one with torch.cuda.memory._record_memory_history() before the work"
 
 
 def sniff(data: bytes) -> bool:

@@ -51,9 +51,7 @@ class History:
         return rewind(self.segments, self.segment_events)
 
 
-def read_device(
-    snapshot: dict[str, Any], events: list[Any], segments: list[Any], device: int, name: str
-) -> History:
+def read_device(snapshot: dict[str, Any], events: list[Any], segments: list[Any], device: int, name: str) -> History:
     """The history of one device from its events and its final segments."""
     if not all(isinstance(event, dict) for event in events):
         raise TraceError(f"has events of device {device} that are not dicts")
@@ -117,10 +115,7 @@ def _rows(events: list[dict[str, Any]], code: I64, address: I64, pools: Pools, s
     if any("pool_id" in event for event in events):
         pool = np.array([pools.number(event.get("pool_id")) for event in events], dtype=np.int64)
     made = (code == _ALLOC).tolist()
-    site = [
-        sites.number(event.get("frames")) if is_made else -1
-        for event, is_made in zip(events, made, strict=True)
-    ]
+    site = [sites.number(event.get("frames")) if is_made else -1 for event, is_made in zip(events, made, strict=True)]
     return Rows(
         kind,
         address.astype(np.uint64),

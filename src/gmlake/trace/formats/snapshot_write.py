@@ -99,9 +99,7 @@ def _stacks(trace: Trace) -> list[list[dict[str, Any]]]:
     return [[frames[index] for index in stack] for stack in trace.call_sites.stacks]
 
 
-def _segment(
-    trace: Trace, line: Line, pool_id: tuple[int, int], blocks: list[dict[str, Any]]
-) -> dict[str, Any]:
+def _segment(trace: Trace, line: Line, pool_id: tuple[int, int], blocks: list[dict[str, Any]]) -> dict[str, Any]:
     active = [block for block in blocks if block["state"] != "inactive"]
     allocated = sum(block["size"] for block in active)
     return {
@@ -120,9 +118,7 @@ def _segment(
     }
 
 
-def _blocks(
-    line: Line, live: list[tuple[int, int, int]], stacks: list[list[dict[str, Any]]]
-) -> list[dict[str, Any]]:
+def _blocks(line: Line, live: list[tuple[int, int, int]], stacks: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """The live blocks of a line in address order, with what lies between them."""
     blocks: list[dict[str, Any]] = []
     position = line.address
