@@ -148,6 +148,11 @@ Handle SimulatedDriver::handle_at(Address at) const {
   return state_->memory.handle_at(at);
 }
 
+Bytes SimulatedDriver::offset_at(Address at) const {
+  std::lock_guard lock(state_->mutex);
+  return state_->memory.offset_at(at);
+}
+
 Driver::Outcome SimulatedDriver::do_reserve(Bytes size, Address& range) {
   State& s = *state_;
   return s.call(Call::reserve, s.options.cost.reserve, [&] { return s.memory.reserve(size, range); });

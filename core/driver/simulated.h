@@ -54,6 +54,7 @@ class SimulatedDriver final : public Driver {
   std::size_t events() const;
   bool accessible(Address at, Bytes size) const;  // every byte mapped and granted
   Handle handle_at(Address at) const;             // 0 when nothing is mapped there
+  Bytes offset_at(Address at) const;              // in the handle; one handle may be mapped twice side by side
 
  private:
   Outcome do_reserve(Bytes size, Address& range) override;

@@ -24,21 +24,18 @@ class Piece(NamedTuple):
 
 
 def physical(driver: SimulatedDriver, address: int, size: int) -> list[Piece]:
-    """The memory behind a span of addresses. A handle is mapped whole, so its offset follows from its start."""
-    start = address // PAGE * PAGE
-    while driver.handle_at(start - PAGE) == driver.handle_at(address):
-        start -= PAGE
+    """The memory behind a span of addresses."""
     pieces: list[Piece] = []
     at, end = address, address + size
     while at < end:
-        handle = driver.handle_at(at)
+        handle, offset = driver.handle_at(at), driver.offset_at(at)
         assert handle != 0, f"nothing is mapped at {at:#x}"
         until = at // PAGE * PAGE + PAGE
-        while until < end and driver.handle_at(until) == handle:
+        while until < end and (driver.handle_at(until), driver.offset_at(until)) == (handle, offset + until - at):
             until += PAGE
         until = min(until, end)
-        pieces.append(Piece(handle, at - start, until - start))
-        at = start = until
+        pieces.append(Piece(handle, offset, offset + until - at))
+        at = until
     return pieces
 
 

@@ -44,21 +44,19 @@ void Witness::verify() const {
   }
 }
 
-// A handle is mapped whole, so its part in the block follows from where its mapping begins.
 std::vector<Witness::Piece> Witness::pieces_of(Address address, Bytes size) const {
   const Bytes step = driver_.granularity();
   const Address end = address + size;
   if (driver_.handle_at(address) == 0) return {{{0, address}, size}};
   std::vector<Piece> pieces;
-  Address mapping = round_down(address, step);
-  while (driver_.handle_at(mapping - step) == driver_.handle_at(address)) mapping -= step;
   for (Address at = address; at < end;) {
-    const Handle handle = driver_.handle_at(at);
+    const Spot from{driver_.handle_at(at), driver_.offset_at(at)};
     Address next = round_down(at, step) + step;
-    while (next < end && driver_.handle_at(next) == handle) next += step;
+    while (next < end && driver_.handle_at(next) == from.first && driver_.offset_at(next) == from.second + (next - at))
+      next += step;
     next = std::min(next, end);
-    pieces.push_back({{handle, at - mapping}, next - at});
-    at = mapping = next;
+    pieces.push_back({from, next - at});
+    at = next;
   }
   return pieces;
 }

@@ -143,6 +143,10 @@ Handle SimulatedMemory::handle_at(Address at) const {
   return mapping != mappings_.end() && at - mapping->first < mapping->second.size ? mapping->second.handle : 0;
 }
 
+Bytes SimulatedMemory::offset_at(Address at) const {
+  return handle_at(at) == 0 ? 0 : at - at_or_before(mappings_, at)->first;
+}
+
 bool SimulatedMemory::aligned(Address at, Bytes size) const {
   return size != 0 && size % granularity_ == 0 && at % granularity_ == 0;
 }

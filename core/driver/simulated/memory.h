@@ -40,6 +40,7 @@ class SimulatedMemory {
   std::size_t ranges() const { return ranges_.size(); }
   bool accessible(Address at, Bytes size) const;
   Handle handle_at(Address at) const;
+  Bytes offset_at(Address at) const;
 
  private:
   struct Memory {

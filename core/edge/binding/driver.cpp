@@ -222,7 +222,10 @@ void bind_simulated(nb::module_& m) {
           "at"_a, "size"_a)
       .def(
           "handle_at", [](const SimulatedDriver& d, Number at) { return d.handle_at(number(at, "address")); }, "at"_a,
-          "The handle mapped at the address, or 0.");
+          "The handle mapped at the address, or 0.")
+      .def(
+          "offset_at", [](const SimulatedDriver& d, Number at) { return d.offset_at(number(at, "address")); }, "at"_a,
+          "Where in the handle the address lies; 0 when nothing is mapped there.");
 }
 
 }  // namespace
