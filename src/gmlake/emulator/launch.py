@@ -112,10 +112,14 @@ def native_library() -> Path:
     return path
 
 
-def _preload(before: str) -> str:
+def _preloaded() -> list[Path]:
     from gmlake.emulator.standins import stand_ins
 
-    ours = [native_library(), Path(stand_ins(torch_libraries()))]
+    return [native_library(), Path(stand_ins(torch_libraries()))]
+
+
+def _preload(before: str) -> str:
+    ours = _preloaded()
     for path in ours:
         if any(letter in str(path) for letter in " :"):
             raise UserError(f"{path} cannot be preloaded, because its name has a space or a colon; move it elsewhere")
