@@ -170,6 +170,12 @@ Status properties(StreamHandle handle, StreamProperties& result) {
   return Status::success;
 }
 
+Nanoseconds finishes(StreamHandle handle) {
+  std::lock_guard guard(state().lock);
+  const Stream* stream = find(handle);
+  return stream == nullptr ? now() : finished(*stream);
+}
+
 Status query(StreamHandle handle) {
   std::lock_guard guard(state().lock);
   Stream* stream = find(handle);
