@@ -74,7 +74,13 @@ def _key(root: Path, device: Path, files: list[Path]) -> str:
 def _is_complete(folder: Path) -> bool:
     """Whether the umbrella and all it needs are there: a process that preloads half of them would not start."""
     umbrella = folder / UMBRELLA
-    return umbrella.is_file() and all(Path(part).is_file() for part in read_needed(umbrella))
+    if not umbrella.is_file():
+        return False
+    try:
+        parts = read_needed(umbrella)
+    except UserError:
+        return False
+    return bool(parts) and all(Path(part).is_file() for part in parts)
 
 
 def _make(folder: Path, device: Path, files: list[Path]) -> None:
