@@ -407,4 +407,4 @@ class TestRealTorch:
     def test_it_is_imported(self, real_torch: Path, device: Path) -> None:
         program = "import torch; print(torch.version.cuda is not None)"
         lines = preloaded([sys.executable, "-c", program], device, stand_ins(real_torch, device)).splitlines()
-        assert lines[-1] == "True"
+        assert "True" in lines
