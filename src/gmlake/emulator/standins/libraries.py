@@ -35,7 +35,7 @@ BLAS_ROUTINE = r"cublas(?!Set|Get|Create|Destroy|[SDCZ]rotm?g)[SDCZI][a-z]\w*"
 BLAS_MIXED = r"cublas(Gemm|Axpy|Scal|Rot|Swap|Copy|Gemv)\w*"
 SPARSE_GENERIC = r"SpMM|SpMV|SDDMM|SDDMM_preprocess|Sp(SV|SM)_(analysis|solve)|SpGEMM_copy"
 SPARSE_BLOCKS = r"[SDCZ](bsrmm|bsrmv|bsrs[mv]2_(analysis|solve)|csrgeam2)"
-SPARSE_ORDER = r"Xcoo2csr|Xcoosort\w*|Xcsrsort\w*|CreateIdentityPermutation"
+SPARSE_ORDER = r"Xcoo2csr|Xcoosort(ByRow|ByColumn)|Xcsrsort|CreateIdentityPermutation"
 SPARSE_SETTERS = r"Set\w+|SpMatSetAttribute|Csr\w+|DnMatSet\w+"
 # Not those that hand back a size or a residual.
 SOLVER_ROUTINE = r"cusolverDn(?!\w*(_bufferSize|Get))([SDCZX][a-z]\w+|SetStream)"
