@@ -2,22 +2,21 @@
 #include "libraries/collectives/board.h"
 
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
-#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <set>
+#include <string_view>
 
 #include "device/configuration.h"
+#include "libraries/collectives/waiting.h"
 
 namespace gmlake::collectives {
 namespace {
@@ -26,60 +25,12 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto longest_wait_for_arrival = 10min;  // as long as PyTorch waits at a rendezvous
-const std::string prefix = "gmlake-";
+constexpr std::string_view prefix = "gmlake-";
 
 std::string place() {
   const std::string& session = device::configuration().session;
   if (!session.empty()) return session;
   return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-}
-
-// When the process began, in ticks since boot: tells it from a later one with the same number. 0 if it is gone.
-std::uint64_t started(pid_t process) {
-  char path[64], line[1024];
-  std::snprintf(path, sizeof path, "/proc/%d/stat", process);
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  const ssize_t length = read(file, line, sizeof line - 1);
-  close(file);
-  if (length <= 0) return 0;
-  line[length] = 0;
-  const char* rest = std::strrchr(line, ')');  // the name before it may contain anything
-  char state = 'X';
-  unsigned long long ticks = 0;
-  if (rest == nullptr ||
-      std::sscanf(rest + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", &state,
-                  &ticks) != 2)
-    return 0;
-  return state == 'Z' || state == 'X' ? 0 : ticks;
-}
-
-void wake(std::atomic<std::uint32_t>& word) {
-  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
-
-bool write_all(int file, const void* data, std::size_t size) {
-  const char* at = static_cast<const char*>(data);
-  while (size > 0) {
-    const ssize_t written = write(file, at, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    at += written;
-    size -= static_cast<std::size_t>(written);
-  }
-  return true;
-}
-
-bool read_all(int file, void* data, std::size_t size) {
-  char* at = static_cast<char*>(data);
-  while (size > 0) {
-    const ssize_t count = read(file, at, size);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    at += count;
-    size -= static_cast<std::size_t>(count);
-  }
-  return true;
 }
 
 // Folders of processes that were killed. Within a session the launcher clears up.
@@ -111,19 +62,12 @@ void leave_all() {
 
 }  // namespace
 
-struct alignas(64) Board::Member {
-  std::atomic<std::uint32_t> process;
-  std::atomic<std::uint32_t> published;
-  std::atomic<std::uint32_t> left;
-  std::uint64_t start;
-};
-
 std::string new_board_name() {
   const std::string where = place();
   if (device::configuration().session.empty()) sweep(where);
   unsigned char bytes[12];
   if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) std::memset(bytes, 0, sizeof bytes);
-  std::string name = prefix + std::to_string(getpid()) + "-";
+  std::string name = std::string(prefix) + std::to_string(getpid()) + "-";
   for (const unsigned char byte : bytes) {
     char digits[3];
     std::snprintf(digits, sizeof digits, "%02x", byte);
@@ -212,8 +156,7 @@ Wait Board::wait(const std::atomic<std::uint32_t>& word, const std::function<boo
     const std::uint32_t seen = word.load();
     if (reached()) return Wait::done;
     if (abandoned_.load()) return Wait::abandoned;
-    const timespec moment{0, 50'000'000};
-    syscall(SYS_futex, &word, FUTEX_WAIT, seen, &moment, nullptr, 0);
+    sleep_while(word, seen);
     if (reached()) return Wait::done;
     if (const Wait reason = hopeless(); reason != Wait::done)
       return reached() ? Wait::done : reason;  // it may have come just before it went
@@ -252,43 +195,6 @@ Wait Board::everybody_published(std::uint32_t round, int& missing) {
     if (result != Wait::done) return result;
   }
   return Wait::done;
-}
-
-std::string Board::message_path(int from, int to, std::uint32_t number) const {
-  return folder_ + "/" + std::to_string(from) + "-" + std::to_string(to) + "-" + std::to_string(number);
-}
-
-bool Board::post(int to, const Description& description, const std::vector<std::byte>& data) {
-  std::atomic<std::uint32_t>& sent = sent_[rank_ * ranks_ + to];
-  const std::string path = message_path(rank_, to, sent.load());
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (file < 0) return false;
-  const bool written = write_all(file, &description, sizeof description) && write_all(file, data.data(), data.size());
-  close(file);
-  if (!written) return unlink(path.c_str()), false;
-  sent.fetch_add(1, std::memory_order_release);
-  wake(sent);
-  return true;
-}
-
-Wait Board::fetch_message(int from, Description& description, std::vector<std::byte>& data) {
-  const std::atomic<std::uint32_t>& sent = sent_[from * ranks_ + rank_];
-  const std::uint32_t number = received_[static_cast<std::size_t>(from)];
-  const Wait result = wait(
-      sent, [&] { return sent.load(std::memory_order_acquire) != number; },
-      [&] { return gone(members_[from]) ? Wait::gone : Wait::done; });
-  if (result != Wait::done) return result;
-  const std::string path = message_path(from, rank_, number);
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return Wait::gone;
-  const off_t size = lseek(file, 0, SEEK_END);
-  lseek(file, 0, SEEK_SET);
-  data.resize(size > static_cast<off_t>(sizeof description) ? static_cast<std::size_t>(size) - sizeof description : 0);
-  const bool complete = read_all(file, &description, sizeof description) && read_all(file, data.data(), data.size());
-  close(file);
-  unlink(path.c_str());
-  ++received_[static_cast<std::size_t>(from)];
-  return complete ? Wait::done : Wait::gone;
 }
 
 void Board::leave() {

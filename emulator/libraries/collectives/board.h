@@ -58,7 +58,13 @@ class Board {
   void leave();
 
  private:
-  struct Member;
+  struct alignas(64) Member {
+    std::atomic<std::uint32_t> process;
+    std::atomic<std::uint32_t> published;
+    std::atomic<std::uint32_t> left;
+    std::uint64_t start;
+  };
+
   Board() = default;
   bool gone(const Member& member) const;
   Wait wait(const std::atomic<std::uint32_t>& word, const std::function<bool()>& reached,

@@ -167,7 +167,7 @@ Result Processes::split(int colour, int key, Shared& made) {
 Result Processes::shrink(const std::vector<int>& without, Shared& made) {
   std::lock_guard guard(lock_);
   std::string name = board_->name() + "-" + std::to_string(children_++) + ".without";
-  for (const int excluded : without) name += "." + std::to_string(excluded);
+  for (const int excluded : without) name.append(".").append(std::to_string(excluded));
   const auto before = std::count_if(without.begin(), without.end(), [&](int other) { return other < rank(); });
   std::string sentence;
   made = join(name, ranks() - static_cast<int>(without.size()), rank() - static_cast<int>(before), device(), sentence);
