@@ -34,7 +34,7 @@ int cuInit(void) { return 78; }
 """
 VENDOR = {
     "libcublas.so.13": ("libcublas.so.13", ["cublasCreate_v2", "cublasSgemm_v2", "cublasSetStream_v2"]),
-    "libcudnn.so.9": ("libcudnn.so.9", ["cudnnRNNForward"]),
+    "libcudnn.so.9": ("libcudnn.so.9", ["cudnnBackendExecute"]),
     "libcurand.so.10": ("libcurand.so.10", []),
     "libnvshmem_host.so.3": ("NVSHMEM", ["nvshmem_malloc"]),
     "libnccl.so.2": ("", ["ncclAllReduce"]),
@@ -45,7 +45,7 @@ TORCH = [
     "cublasCreate_v2",
     "cublasSgemm_v2",
     "cublasSetStream_v2",
-    "cudnnRNNForward",
+    "cudnnBackendExecute",
     "ncclAllReduce",
     "cuFileHandleRegister",
     "cuInit",
@@ -121,7 +121,7 @@ class TestLoading:
         assert answers(program, torch_lib, device) == [
             *("noop cublasSgemm_v2", "0"),
             *("unimplemented cublasSetStream_v2 15", "15"),
-            *("unimplemented cudnnRNNForward 3000", "3000"),
+            *("unimplemented cudnnBackendExecute 3000", "3000"),
             *("unimplemented ncclAllReduce 5", "5"),
             *("unimplemented cuFileHandleRegister 5007", "5007"),
             *("unimplemented cuLaunchKernel 801", "801"),

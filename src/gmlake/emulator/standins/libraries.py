@@ -39,6 +39,11 @@ SPARSE_ORDER = r"Xcoo2csr|Xcoosort(ByRow|ByColumn)|Xcsrsort|CreateIdentityPermut
 SPARSE_SETTERS = r"Set\w+|SpMatSetAttribute|Csr\w+|DnMatSet\w+"
 # Not those that hand back a size or a residual.
 SOLVER_ROUTINE = r"cusolverDn(?!\w*(_bufferSize|Get))([SDCZX][a-z]\w+|SetStream)"
+# Setters of descriptors that nobody reads back, and what computes.
+NETWORK = (
+    r"cudnn(Convolution\w+|BatchNormalization\w+|RNN(Forward|Backward\w+)|Pooling\w+|SpatialTf\w+|CTCLoss\w*"
+    r"|Set(Activation|CTCLoss|Convolution|Pooling|SpatialTransformer|RNNData|Dropout)\w+|RestoreDropoutDescriptor)"
+)
 PROFILER = r"cupti(Activity(Enable|Disable|Flush|Register|Push|SetAttribute)\w*|Enable\w+|Finalize|Unsubscribe)"
 
 LIBRARIES = (
@@ -47,7 +52,7 @@ LIBRARIES = (
     Library("nvidia-ml", "nvml", 3),  # NVML_ERROR_NOT_SUPPORTED
     Library("cublas", "cublas(?!Lt)", 15, f"{BLAS_ROUTINE}|{BLAS_MIXED}"),  # CUBLAS_STATUS_NOT_SUPPORTED
     Library("cublasLt", "cublasLt", 15, "cublasLt(Matmul|MatrixTransform)"),
-    Library("cudnn", "cudnn", 3000),  # CUDNN_STATUS_NOT_SUPPORTED, since version 9
+    Library("cudnn", "cudnn", 3000, NETWORK),  # CUDNN_STATUS_NOT_SUPPORTED, since version 9
     Library(
         "cusparse",
         "cusparse(?!Lt)",
