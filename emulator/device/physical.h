@@ -1,0 +1,34 @@
+// Physical memory: blocks of one sparse file that never takes more of the host than what is written to it. A block is
+// what cuMemCreate makes and what stands behind an allocation. It lives until its last handle and its last mapping are
+// gone. The caller holds the lock of memory.h.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gmlake::device {
+
+struct Block {
+  int file;
+  off_t offset;
+  std::size_t size;
+  int device;
+  int handle_types;  // what it may be exported as; 0: nothing
+  int handles;
+  int mappings;
+  bool shared;  // in a file of its own, because another process maps it too
+};
+
+// Null when the device is full (or, with a sentence on stderr, the host).
+Block* make_block(std::size_t size, int device, int handle_types);
+// A block that another process made; the file is ours to close. Takes nothing of the device: its maker has.
+Block* adopt_block(int file, off_t offset, std::size_t size, int device);
+// Ends the block when neither handle nor mapping is left.
+void settle(Block* block);
+// Blocks that are alive in this process.
+std::size_t live_blocks();
+std::size_t live_bytes();
+
+}  // namespace gmlake::device

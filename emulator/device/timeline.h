@@ -1,0 +1,66 @@
+// Streams, events and captures, with the driver's rules: what orders what, when work is finished on emulated time, what
+// is forbidden while a stream captures. Work takes effect when it is enqueued, which is one of the orders a real device
+// may choose; hazards.h finds the programs for which another order would have mattered.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "device/clock.h"
+#include "device/graph.h"
+#include "device/ordering.h"
+#include "device/status.h"
+
+namespace gmlake::device::timeline {
+
+// The device of the calling thread: its default stream is what the null handle means.
+void set_device(int device);
+int current_device();
+
+// Handles as CUDA's: null and 1 are the legacy default stream, 2 is the thread's default stream (here the same one).
+using StreamHandle = void*;
+using EventHandle = void*;
+
+Status create_stream(int device, unsigned flags, int priority, StreamHandle& stream);
+Status destroy_stream(StreamHandle stream);
+struct StreamProperties {
+  int device, priority;
+  unsigned flags;
+  std::uint64_t id;
+};
+Status properties(StreamHandle stream, StreamProperties& properties);
+// When the work so far is finished, on emulated time.
+Nanoseconds finishes(StreamHandle stream);
+Status query(StreamHandle stream);
+Status synchronize(StreamHandle stream);
+Status synchronize_device(int device);
+
+Status create_event(EventHandle& event);
+Status destroy_event(EventHandle event);
+Status record(EventHandle event, StreamHandle stream);
+Status wait(StreamHandle stream, EventHandle event);
+Status query_event(EventHandle event);
+Status synchronize_event(EventHandle event);
+Status elapsed(EventHandle from, EventHandle to, float& milliseconds);
+
+// Runs the action now and lets the stream be busy for that long; in a capturing stream it becomes a node instead.
+Status enqueue(StreamHandle stream, double microseconds, Action action);
+// Then lets the host wait, as a call without "Async" does. Refused while the stream captures.
+Status enqueue_and_wait(StreamHandle stream, double microseconds, Action action);
+
+enum class CaptureStatus { none = 0, active = 1, invalidated = 2 };
+Status begin_capture(StreamHandle stream, CaptureMode mode);
+Status end_capture(StreamHandle stream, Graph*& graph);
+Status capture_info(StreamHandle stream, CaptureStatus& status, std::uint64_t& id, Graph*& graph);
+Status launch(const Graph& graph, StreamHandle stream);
+// For calls that CUDA forbids during capture (allocation, queries, synchronisation of the device): refuses, and spoils
+// the captures concerned, unless no capture forbids it or the thread has relaxed the rule.
+Status unsafe_call();
+
+// An access of work on this stream, for the hazard detector.
+void touch(StreamHandle stream, std::uintptr_t at, std::size_t size, bool write);
+
+std::size_t live_streams();
+std::size_t live_events();
+
+}  // namespace gmlake::device::timeline
