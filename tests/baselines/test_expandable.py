@@ -116,7 +116,7 @@ def test_a_page_that_cannot_be_created_leaves_nothing_behind() -> None:
 
 
 def test_a_range_that_never_held_anything_stays_for_the_next_request() -> None:
-    """Memory runs out after the range was reserved: PyTorch keeps it, and its address decides which range grows next."""
+    """Memory ran out after it was reserved; PyTorch keeps it, and its address decides which range grows next."""
     bench = Bench("expandable", capacity=2 * PAGE)
     first = bench.take(2 * PAGE, stream=1)
     with pytest.raises(OutOfMemory):
