@@ -123,6 +123,12 @@ GMLAKE_EXPORT Error cudaStreamGetCaptureInfo(Stream stream, int* answer, unsigne
   return result(status);
 }
 
+// The same for programs built against CUDA 12, where edges have no data.
+GMLAKE_EXPORT Error cudaStreamGetCaptureInfo_v2(Stream stream, int* answer, unsigned long long* id, GraphHandle* graph,
+                                                const void*** dependencies, std::size_t* count) {
+  return cudaStreamGetCaptureInfo(stream, answer, id, graph, dependencies, nullptr, count);
+}
+
 GMLAKE_EXPORT Error cudaGraphGetNodes(GraphHandle graph, const void** nodes, std::size_t* count) {
   if (nodes == nullptr) {
     *count = graph->nodes.size();
