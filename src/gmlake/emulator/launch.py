@@ -56,6 +56,8 @@ def environment(plan: Plan, base: Mapping[str, str]) -> dict[str, str]:
     if plan.device is not None:
         child["GMLAKE_DEVICE"] = device_text(plan, plan.device)
         child["LD_PRELOAD"] = _preload(base.get("LD_PRELOAD", ""))
+        # Kernels that PyTorch compiles as it runs are empty here; a real GPU must not find them in its cache.
+        child["USE_PYTORCH_KERNEL_CACHE"] = "0"
         # It chooses among the devices of this machine, and the child does not see those.
         child.pop("CUDA_VISIBLE_DEVICES", None)
     if plan.world_size is not None:
