@@ -6,7 +6,6 @@ environment and with it the emulated device. The user's torch is only looked at,
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import gmlake
 from gmlake.emulator.devices import Device
+from gmlake.emulator.standins import find_torch, stand_ins
 from gmlake.errors import UserError
 
 MOST_GPUS = 64
@@ -60,6 +60,8 @@ def environment(plan: Plan, base: Mapping[str, str]) -> dict[str, str]:
         child["USE_PYTORCH_KERNEL_CACHE"] = "0"
         # It chooses among the devices of this machine, and the child does not see those.
         child.pop("CUDA_VISIBLE_DEVICES", None)
+        # What PyTorch compiles for the emulated device must not be found by a real one.
+        child["USE_PYTORCH_KERNEL_CACHE"] = "0"
     if plan.world_size is not None:
         child |= _rank_variables(plan.world_size, plan.rank, plan.gpus)
     return child
@@ -93,16 +95,10 @@ def device_text(plan: Plan, device: Device) -> str:
 
 
 def torch_libraries() -> Path:
-    """The folder of the CUDA libraries of the torch in this environment."""
-    found = importlib.util.find_spec("torch")
-    if found is None or found.origin is None:
+    """The folder of the libraries of the torch in this environment."""
+    folder = find_torch()
+    if folder is None:
         raise UserError("PyTorch is not installed beside gmlake; install its CUDA build here: pip install torch")
-    folder = Path(found.origin).parent / "lib"
-    if not (folder / "libtorch_cuda.so").exists():
-        raise UserError(
-            f"the torch in {folder.parent} is not a CUDA build, and only that can run on the emulated device; "
-            "install a version without '+cpu', which needs no GPU: pip install torch"
-        )
     return folder
 
 
@@ -115,9 +111,7 @@ def native_library() -> Path:
 
 
 def _preloaded() -> list[Path]:
-    from gmlake.emulator.standins import stand_ins
-
-    return [native_library(), Path(stand_ins(torch_libraries()))]
+    return [native_library(), stand_ins(torch_libraries())]
 
 
 def _preload(before: str) -> str:
