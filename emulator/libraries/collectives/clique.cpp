@@ -17,13 +17,11 @@ std::vector<Shared> Clique::make(const std::vector<int>& devices) {
 }
 
 Result Clique::split(int, int, Shared&) {
-  return static_cast<Result>(
-      gmlake_device_unimplemented("ncclCommSplit within one process", static_cast<int>(Result::invalid_usage)));
+  return static_cast<Result>(gmlake_device_unimplemented("ncclCommSplit", static_cast<int>(Result::invalid_usage)));
 }
 
 Result Clique::shrink(const std::vector<int>&, Shared&) {
-  return static_cast<Result>(
-      gmlake_device_unimplemented("ncclCommShrink within one process", static_cast<int>(Result::invalid_usage)));
+  return static_cast<Result>(gmlake_device_unimplemented("ncclCommShrink", static_cast<int>(Result::invalid_usage)));
 }
 
 Result Clique::run(const Call& call) {
