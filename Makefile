@@ -16,9 +16,10 @@ PIP := $(BIN)/pip --disable-pip-version-check -qq
 demo: .venv/installed
 	@$(BIN)/gmlake replay demo
 
-test: lint sanitize
+# With everything installed nothing may be skipped for want of PyTorch.
+test: lint sanitize .venv/emulated
 	@echo "tests"
-	@$(BIN)/pytest
+	@REQUIRE_TORCH=1 $(BIN)/pytest
 
 lint: .venv/developing
 	@echo "ruff, mypy, clang-format, layers"
@@ -53,4 +54,11 @@ clean:
 # The package is there already: this adds only the tools its extra names.
 .venv/developing: .venv/installed
 	@$(PIP) install 'gmlake[dev]'
+	@touch $@
+
+# The CUDA build of PyTorch without NVIDIA's libraries (1.4 GB), and what is trained with it.
+.venv/emulated: .venv/installed requirements/emulated.txt requirements/deepspeed.txt
+	@echo "installing PyTorch and the training stack for the emulated device"
+	@$(PIP) install --no-deps -r requirements/emulated.txt
+	@DS_BUILD_OPS=0 $(PIP) install --no-deps --no-build-isolation -r requirements/deepspeed.txt
 	@touch $@

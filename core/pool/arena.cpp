@@ -9,8 +9,7 @@
 namespace gmlake {
 namespace {
 
-constexpr std::size_t word_bits = 64;
-constexpr Bytes largest_indexed = Arena::unit * UINT32_MAX;  // just below 2 TiB; whatever is larger is not looked up
+constexpr Bytes largest_indexed = Arena::unit * INT32_MAX;  // just below 1 TiB; whatever is larger is not looked up
 
 }  // namespace
 
@@ -23,6 +22,7 @@ Arena::Arena(Address range, Bytes size, Bytes page)
   first_extent_ = make(hole);
   starts_[0] = first_extent_;
   occupied_[0] |= 1;
+  note_idle(first_extent_);
 }
 
 // ---- look-up
@@ -53,13 +53,41 @@ Extent* Arena::covering(Address address) const {
   std::size_t page = std::min(page_of(address), starts_.size() - 1);
   if (starts_[page] == nullptr || starts_[page]->address > address) {  // the last start before this page
     std::size_t word = page / word_bits;
-    std::uint64_t bits = occupied_[word] & ((std::uint64_t{1} << page % word_bits) - 1);
+    std::uint64_t bits = occupied_[word] & (bit(page) - 1);
     while (bits == 0) bits = occupied_[--word];
     page = word * word_bits + static_cast<std::size_t>(std::bit_width(bits)) - 1;
   }
   Extent* extent = starts_[page];
   while (extent->end() <= address) extent = extent->next;
   return extent;
+}
+
+// Pages in which nothing idle begins are skipped by the bitmap, and those that only seemed to have something leave it.
+const Extent* Arena::idle_from(const Extent* extent) const {
+  for (bool whole_page = false; extent != nullptr; whole_page = true) {
+    std::size_t page = page_of(extent->address);
+    for (; extent != nullptr && page_of(extent->address) == page; extent = extent->next)
+      if (extent->idle()) return extent;
+    if (whole_page) idle_[page / word_bits] &= ~bit(page);
+    do {
+      page = next_idle_page(page + 1);
+      if (page == idle_.size() * word_bits) return nullptr;
+      extent = starts_[page];
+      if (extent == nullptr) idle_[page / word_bits] &= ~bit(page);
+    } while (extent == nullptr);
+  }
+  return nullptr;
+}
+
+std::size_t Arena::next_idle_page(std::size_t page) const {
+  std::size_t word = page / word_bits;
+  if (word >= idle_.size()) return idle_.size() * word_bits;
+  std::uint64_t pages = idle_[word] & (~std::uint64_t{0} << page % word_bits);
+  while (pages == 0) {
+    if (++word == idle_.size()) return word * word_bits;
+    pages = idle_[word];
+  }
+  return word * word_bits + static_cast<std::size_t>(std::countr_zero(pages));
 }
 
 bool Arena::is_free(Address at, Bytes size) const {
@@ -180,7 +208,7 @@ void Arena::link_after(Extent* extent, Extent* before) {
   if (page >= starts_.size()) reach(extent->address + page_);
   if (page_of(before->address) != page) {  // the first of its page
     starts_[page] = extent;
-    occupied_[page / word_bits] |= std::uint64_t{1} << page % word_bits;
+    occupied_[page / word_bits] |= bit(page);
   }
 }
 
@@ -190,7 +218,7 @@ void Arena::unlink(Extent* extent) {
     Extent* next = extent->next;
     const bool same = next != nullptr && page_of(next->address) == page;
     starts_[page] = same ? next : nullptr;
-    if (!same) occupied_[page / word_bits] &= ~(std::uint64_t{1} << page % word_bits);
+    if (!same) occupied_[page / word_bits] &= ~bit(page);
   }
   if (extent->previous != nullptr) extent->previous->next = extent->next;
   if (extent->next != nullptr) extent->next->previous = extent->previous;
@@ -202,6 +230,7 @@ Extent* Arena::split(Extent* extent, Bytes size) {
   rest->size -= size;
   extent->size = size;
   link_after(rest, extent);
+  note_idle(rest);
   return rest;
 }
 
@@ -231,8 +260,8 @@ void Arena::list_large(Extent* extent) {
   lowest.insert(cell, indexed(extent->size));
 }
 
-std::uint32_t Arena::indexed(Bytes size) {
-  return static_cast<std::uint32_t>(std::min(size, largest_indexed) / unit);
+FirstFit::Size Arena::indexed(Bytes size) {
+  return static_cast<FirstFit::Size>(std::min(size, largest_indexed) / unit);
 }
 
 void Arena::reach(Address end) {
@@ -242,6 +271,7 @@ void Arena::reach(Address end) {
   starts_.resize(wanted);
   chunks_.resize(wanted);
   occupied_.resize(wanted / word_bits + 1);
+  idle_.resize(occupied_.size());
 }
 
 void Arena::check() const {
@@ -255,17 +285,18 @@ void Arena::check() const {
     if (extent->address != at) fail("extents do not tile the range", extent->address);
     if (extent->size == 0 || extent->size % unit != 0) fail("an extent has an odd size", at);
     if (joins(extent->next, extent->state, extent->owner)) fail("neighbours were not joined", at);
+    if (extent->idle() && next_idle_page(page_of(at)) != page_of(at)) fail("an idle extent is not in its bitmap", at);
     if (starting_at(at) != extent || covering(at + extent->size - 1) != extent) fail("the page index is wrong", at);
     for (Address page = round_up(at - range_, page_) + range_; page < std::min(extent->end(), top_); page += page_)
       if ((chunk_at(page) != nullptr) != extent->mapped()) fail("mapped extents and chunks differ", page);
     if (extent->state == Extent::State::free) {
       free += extent->size;
       Index& index = *index_[extent->owner];
-      const std::uint32_t units = indexed(extent->size);
+      const FirstFit::Size units = indexed(extent->size);
       const std::size_t cell = cell_of(at);
       if (extent->size >= large) ++listed;
       if (extent->size < large
-              ? !index.bins.contains(extent, units)
+              ? !index.bins.contains(extent, extent->size / unit)
               : cells_[cell] != extent || index.lowest.at(cell) != units || index.lowest.find(units) > cell)
         fail("a free extent is not in its index", at);
     }

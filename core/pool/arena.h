@@ -40,6 +40,7 @@ class Arena {
   }
   Extent* starting_at(Address address) const;  // the extent that begins exactly there, or nullptr
   Extent* covering(Address address) const;
+  const Extent* idle_from(const Extent* extent) const;  // it or the first after it that is free or a hole, or nullptr
   Chunk* chunk_at(Address address) const {
     const std::size_t page = page_of(address);
     return page < chunks_.size() ? chunks_[page] : nullptr;
@@ -75,6 +76,13 @@ class Arena {
 
  private:
   std::size_t page_of(Address address) const { return (address - range_) >> page_shift_; }
+  static constexpr std::size_t word_bits = 64;
+  static std::uint64_t bit(std::size_t page) { return std::uint64_t{1} << page % word_bits; }
+  void note_idle(const Extent* extent) {
+    const std::size_t page = page_of(extent->address);
+    idle_[page / word_bits] |= bit(page);
+  }
+  std::size_t next_idle_page(std::size_t page) const;  // from this one on
   Extent* make(const Extent& like);
   void drop(Extent* extent);
   void link_after(Extent* extent, Extent* before);
@@ -94,6 +102,7 @@ class Arena {
     if (joins(extent->next, state, extent->owner)) join_next(extent, state);
     if (joins(extent->previous, state, extent->owner)) extent = join_previous(extent, state);
     extent->state = state;
+    note_idle(extent);
     if (state == Extent::State::free) list(extent);
   }
   [[gnu::always_inline]] void list(Extent* extent) {  // enters a free extent into its owner's index
@@ -120,7 +129,7 @@ class Arena {
   Extent* fit_large(Index& index, Bytes size) const;
   void take_front(Extent* free, Bytes size, Extent::State state);
   void list_large(Extent* extent);
-  static std::uint32_t indexed(Bytes size);  // as the index of large extents counts it
+  static FirstFit::Size indexed(Bytes size);  // as the index of large extents counts it
   void reach(Address end);                   // makes the page tables long enough
   Address range_;
   Bytes size_;
@@ -129,7 +138,9 @@ class Arena {
   Extent* first_extent_ = nullptr;
   std::vector<Extent*> starts_;          // per page: the first extent that begins in it
   std::vector<std::uint64_t> occupied_;  // a bit per page: does any extent begin in it?
-  std::vector<Chunk*> chunks_;           // per page: the chunk at home there
+  // A bit per page: may an idle extent begin in it? Set when one does, cleared by who looks and finds none.
+  mutable std::vector<std::uint64_t> idle_;
+  std::vector<Chunk*> chunks_;  // per page: the chunk at home there
   std::array<std::unique_ptr<Index>, lane_count> index_;
   std::vector<Extent*> cells_;  // per 32 MiB: the large free extent that begins there, of which there can be one only
   std::deque<Extent> store_;

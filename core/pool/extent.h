@@ -35,6 +35,7 @@ struct alignas(64) Extent {  // in one cache line, but for what a clock of sever
   Clock clock;          // free: the last uses
 
   Address end() const { return address + size; }
+  bool idle() const { return state == State::free || state == State::hole; }
   bool mapped() const { return state != State::hole && state != State::dying; }
 };
 

@@ -1,5 +1,5 @@
 // "Which is the lowest cell that holds at least this size?" in a handful of steps, however many cells there are: a tree
-// over cells, eight children to a node. It knows cells and sizes, not what is in them.
+// over cells, sixteen children to a node, so that a node is a cache line. It knows cells and sizes, not what is in them.
 //
 // A node holds an upper bound of its children, not their maximum: what leaves a cell leaves the bounds above it as they
 // are, and a search that finds one too high corrects it and goes on. Extents shrink and grow all the time, but are
@@ -7,58 +7,84 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 namespace gmlake {
 
 class FirstFit {
  public:
+  using Size = std::int32_t;  // signed, because that is what SSE2 compares; above zero
   static constexpr std::size_t none = SIZE_MAX;
 
   void resize(std::size_t cells);  // never shrinks; new cells are empty
-  std::size_t count() const { return levels_.empty() ? 0 : levels_.front().size(); }
+  std::size_t count() const { return count_; }
 
-  std::uint32_t at(std::size_t cell) const { return levels_.front()[cell]; }
+  Size at(std::size_t cell) const { return value(0, cell); }
 
-  void insert(std::size_t cell, std::uint32_t size) {
-    levels_.front()[cell] = size;
-    for (std::size_t level = 1; level < levels_.size() && levels_[level][cell /= fan] < size; ++level)
-      levels_[level][cell] = size;
+  void insert(std::size_t cell, Size size) {
+    value(0, cell) = size;
+    for (std::size_t level = 1; level < depth_; ++level) {
+      Size& bound = value(level, cell /= fan);
+      if (bound >= size) return;
+      bound = size;
+    }
   }
-  void erase(std::size_t cell) { levels_.front()[cell] = 0; }
+  void erase(std::size_t cell) { value(0, cell) = 0; }
 
-  std::size_t find(std::uint32_t size) {
-    if (levels_.empty()) return none;
-    std::size_t level = levels_.size() - 1;
+  std::size_t find(Size size) {
+    if (depth_ == 0) return none;
+    std::size_t level = depth_ - 1;
     for (std::size_t node = 0;;) {  // whose children are looked at
-      const std::uint32_t* children = levels_[level].data() + node * fan;
+      const Node& children = levels_[level][node];
       const unsigned fitting = at_least(size, children);
       if (fitting != 0) {
         node = node * fan + static_cast<std::size_t>(std::countr_zero(fitting));
         if (level-- == 0) return node;
       } else {
-        if (++level == levels_.size()) return none;
-        levels_[level][node] = largest(children);
+        if (++level == depth_) return none;
+        value(level, node) = *std::ranges::max_element(children.size);
         node /= fan;
       }
     }
   }
 
  private:
-  static constexpr std::size_t fan = 8;
+  static constexpr std::size_t fan = 16;
+  static constexpr std::size_t most_levels = 8;
+  struct alignas(64) Node {
+    std::array<Size, fan> size;
+  };
+
+  Size& value(std::size_t level, std::size_t place) { return levels_[level][place / fan].size[place % fan]; }
+  Size value(std::size_t level, std::size_t place) const { return levels_[level][place / fan].size[place % fan]; }
 
   // A bit per child. All are looked at, because no branch predictor could guess where to stop.
-  static unsigned at_least(std::uint32_t size, const std::uint32_t* children) {
+  static unsigned at_least(Size size, const Node& node) {
+#if defined(__SSE2__)
+    const __m128i below = _mm_set1_epi32(size - 1);
+    const auto* children = reinterpret_cast<const __m128i*>(&node);
+    const __m128i low = _mm_packs_epi32(_mm_cmpgt_epi32(children[0], below), _mm_cmpgt_epi32(children[1], below));
+    const __m128i high = _mm_packs_epi32(_mm_cmpgt_epi32(children[2], below), _mm_cmpgt_epi32(children[3], below));
+    return static_cast<unsigned>(_mm_movemask_epi8(_mm_packs_epi16(low, high)));
+#else
     unsigned fitting = 0;
-    for (std::size_t child = 0; child < fan; ++child) fitting |= unsigned{children[child] >= size} << child;
+    for (std::size_t child = 0; child < fan; ++child) fitting |= unsigned{node.size[child] >= size} << child;
     return fitting;
+#endif
   }
-  static std::uint32_t largest(const std::uint32_t* children) { return *std::max_element(children, children + fan); }
 
-  std::vector<std::vector<std::uint32_t>> levels_;  // leaves first; every level is a multiple of fan long
+  std::vector<Node> nodes_;                   // level after level, leaves first
+  std::array<Node*, most_levels> levels_{};   // where each begins
+  std::size_t depth_ = 0;
+  std::size_t count_ = 0;
 };
 
 }  // namespace gmlake

@@ -84,7 +84,7 @@ Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Str
   if (Extent* other = borrow(size, lane, false); other != nullptr)
     if (Address at = take_fenced(other->address, size, requested, lane, stream); at != 0) return at;
 
-  const std::vector<Gap> all = gaps(size, lane, Mixing::any);
+  const std::vector<Gap> all = gaps(size, size, lane, Mixing::any);
   if (auto window = best_window(all, size, supply_.page); window && window->unmapped == 0)
     if (Address at = take_fenced(window->at, size, requested, lane, stream); at != 0) return at;
   const bool comes_again = recurrence_.size(size);
@@ -95,7 +95,7 @@ Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Str
   if (Address at = rehome(all, size, requested, lane, stream); at != 0) return at;
   // The best window may be bounded in a way that the chunks at hand do not fit. The arena's end never is. It is looked
   // up again, because chunks may have moved before the driver refused.
-  const std::vector<Gap> again = gaps(size, lane, Mixing::any);
+  const std::vector<Gap> again = gaps(size, size, lane, Mixing::any);
   if (again.empty()) return 0;
   return rehome(std::span(&again.back(), 1), size, requested, lane, stream);
 }
@@ -131,8 +131,8 @@ Extent* Lake::borrow(Bytes size, Lane lane, bool settled) const {
   return best;
 }
 
-// The gaps of at least this size.
-std::vector<Gap> Lake::gaps(Bytes size, Lane lane, Mixing mixing) const {
+// The gaps of at least this size that lack no more memory than this, at least where they lack least.
+std::vector<Gap> Lake::gaps(Bytes size, Bytes lack, Lane lane, Mixing mixing) const {
   auto usable = [&](const Extent* extent) {
     if (extent->state == Extent::State::hole) return true;
     return extent->state == Extent::State::free &&
@@ -140,11 +140,13 @@ std::vector<Gap> Lake::gaps(Bytes size, Lane lane, Mixing mixing) const {
             (kind_ == Kind::shared && supply_.fences.settled(extent->clock, lane)));
   };
   std::vector<Gap> result;
-  for (const Extent* extent = arena_.first(); extent != nullptr;) {
+  for (const Extent* extent = arena_.idle_from(arena_.first()); extent != nullptr; extent = arena_.idle_from(extent)) {
     const Extent* first = extent;
-    while (extent != nullptr && usable(extent)) extent = extent->next;
+    Bytes mapped = 0;
+    for (; extent != nullptr && usable(extent); extent = extent->next)
+      if (extent->state == Extent::State::free) mapped += extent->size;
     const Address end = extent != nullptr ? extent->address : arena_.range() + arena_.size();
-    if (end - first->address >= size) {
+    if (end - first->address >= size && (mapped >= size || size - mapped <= lack)) {
       Gap& gap = result.emplace_back();
       for (const Extent* piece = first; piece != extent; piece = piece->next)
         gap.push_back({piece->address, piece->size, piece->state == Extent::State::free});
@@ -158,7 +160,7 @@ std::vector<Gap> Lake::gaps(Bytes size, Lane lane, Mixing mixing) const {
 // little use where they are; then by address.
 std::vector<Lake::Donor> Lake::donors(Address from, Address to) const {
   std::vector<Donor> result;
-  for (Extent* extent = arena_.first(); extent != nullptr;) {
+  for (const Extent* extent = arena_.idle_from(arena_.first()); extent != nullptr; extent = arena_.idle_from(extent)) {
     if (extent->state != Extent::State::free) {
       extent = extent->next;
       continue;

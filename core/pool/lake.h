@@ -77,7 +77,7 @@ class Lake {
   Address hand_out(Extent* block, Bytes requested);
   Address take_fenced(Address at, Bytes size, Bytes requested, Lane lane, Stream stream);
   Extent* borrow(Bytes size, Lane lane, bool settled) const;
-  std::vector<Gap> gaps(Bytes size, Lane lane, Mixing mixing) const;
+  std::vector<Gap> gaps(Bytes size, Bytes lack, Lane lane, Mixing mixing) const;
   std::vector<Donor> donors(Address from, Address to) const;
   Address grow(Bytes size, Bytes requested, Lane lane, Stream stream);
   Address alias(Bytes size, Bytes requested, Lane lane, Stream stream);

@@ -1,6 +1,7 @@
 // How a lake gets memory where it is needed: creating chunks, stitching free ones, giving them back. Every function
 // either does all of it or leaves things as they were.
 #include <algorithm>
+#include <limits>
 
 #include "base/units.h"
 #include "pool/lake.h"
@@ -9,14 +10,13 @@ namespace gmlake {
 
 // S4 without donors: completes the window that lacks least with new chunks.
 Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
-  const std::vector<Gap> mine = gaps(size, lane, Mixing::settled);
-  const auto window = best_window(mine, size, supply_.page);
-  if (!window) return 0;
   // A private pool has no other way to get memory than to grow, whatever the target says; nor has anybody else while a
   // stream captures, because what that stream used cannot be fenced.
   const bool only_way = kind_ == Kind::private_pool || supply_.fences.capturing();
-  const Bytes allowed = only_way ? window->unmapped : supply_.allowance(size);
-  if (window->unmapped > allowed || window->unmapped > supply_.room()) return 0;
+  const Bytes allowed = only_way ? std::numeric_limits<Bytes>::max() : supply_.allowance(size);
+  const std::vector<Gap> mine = gaps(size, allowed, lane, Mixing::settled);
+  const auto window = best_window(mine, size, supply_.page);
+  if (!window || window->unmapped > allowed || window->unmapped > supply_.room()) return 0;
   const auto plan = fill(voids(mine[window->gap], *window, size, supply_.page), {}, supply_.chunk_size(size), 0);
   if (!carry_out(plan, {}, lane, stream)) return 0;
   return take_fenced(window->at, size, requested, lane, stream);

@@ -2,6 +2,8 @@
 // one sentence rather than go on with a device that nobody asked for.
 #include "device/configuration.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -72,7 +74,7 @@ const std::map<std::string, Setter, std::less<>>& setters() {
 
 [[noreturn]] void refuse(std::string_view entry, const char* why) {
   std::fprintf(stderr, "gmlake device: GMLAKE_DEVICE: '%.*s' %s\n", static_cast<int>(entry.size()), entry.data(), why);
-  std::exit(2);
+  _exit(2);  // without the destructors of a library that has no configuration
 }
 
 Configuration parse(std::string_view text) {

@@ -170,6 +170,12 @@ Status properties(StreamHandle handle, StreamProperties& result) {
   return Status::success;
 }
 
+Nanoseconds finishes(StreamHandle handle) {
+  std::lock_guard guard(state().lock);
+  const Stream* stream = find(handle);
+  return stream == nullptr ? now() : finished(*stream);
+}
+
 Status query(StreamHandle handle) {
   std::lock_guard guard(state().lock);
   Stream* stream = find(handle);
@@ -379,6 +385,7 @@ void touch(StreamHandle handle, std::uintptr_t at, std::size_t size, bool write)
   Stream* stream = find(handle);
   if (stream == nullptr || stream->capture) return;
   stream->ordering.merge(state().host);
+  stream->ordering.advance(stream->id);  // work of its own: an event recorded before does not cover it
   hazards::access(stream->id, stream->ordering, at, size, write);
 }
 

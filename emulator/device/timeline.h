@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "device/clock.h"
 #include "device/graph.h"
 #include "device/ordering.h"
 #include "device/status.h"
@@ -28,6 +29,8 @@ struct StreamProperties {
   std::uint64_t id;
 };
 Status properties(StreamHandle stream, StreamProperties& properties);
+// When the work so far is finished, on emulated time.
+Nanoseconds finishes(StreamHandle stream);
 Status query(StreamHandle stream);
 Status synchronize(StreamHandle stream);
 Status synchronize_device(int device);

@@ -50,8 +50,8 @@ def sweep(
 
     pairs = [(trace, allocator) for trace in traces for allocator in allocators]
     with ThreadPoolExecutor(max_workers=max(1, jobs or os.cpu_count() or 1)) as pool:
-        futures = [pool.submit(one, number, *pair) for number, pair in enumerate(pairs)]
-        try:
+        try:  # an interrupt may come while the replays are being queued
+            futures = [pool.submit(one, number, *pair) for number, pair in enumerate(pairs)]
             _wait(futures, display)
         finally:
             stop.set()

@@ -182,6 +182,12 @@ def without_marks(trace: Trace) -> Trace:
 
 def insert_marks(trace: Trace, before: I64, marks_from: MarksFrom) -> Trace:
     """An unmarked trace with an iteration mark before each of these events."""
+    marked = insert_events(trace, Kind.ITERATION, before, np.arange(len(before)))
+    return replace(marked, marks_from=marks_from if len(before) else "none")
+
+
+def insert_events(trace: Trace, kind: Kind, before: I64, ids: Any = 0) -> Trace:
+    """A trace with further events, which concern no allocation, before each of these."""
 
     def with_rows(column: npt.NDArray[Any] | None, values: Any) -> Any:
         return None if column is None else np.insert(column, before, values)
@@ -189,11 +195,10 @@ def insert_marks(trace: Trace, before: I64, marks_from: MarksFrom) -> Trace:
     times = None if trace.time_us is None else trace.time_us[np.minimum(before, len(trace) - 1)]
     return replace(
         trace,
-        kind=with_rows(trace.kind, Kind.ITERATION),
-        id=with_rows(trace.id, np.arange(len(before))),
+        kind=with_rows(trace.kind, kind),
+        id=with_rows(trace.id, ids),
         size=with_rows(trace.size, 0),
         stream=with_rows(trace.stream, 0),
         site=with_rows(trace.site, -1),
         time_us=with_rows(trace.time_us, times),
-        marks_from=marks_from if len(before) else "none",
     )

@@ -1,0 +1,112 @@
+// See symmetric.h.
+#include "libraries/collectives/symmetric.h"
+
+#include <algorithm>
+
+#include "libraries/collectives/pieces.h"
+
+namespace gmlake::collectives {
+namespace {
+
+// Sends that nobody receives must not pile up: a pipeline has a few under way, never so many.
+constexpr std::size_t most_messages = 256;
+
+struct Group {
+  std::mutex lock;
+  int ranks = 0;
+  int rank = 0;
+};
+
+Group& announced() {
+  static Group& group = *new Group;
+  return group;
+}
+
+std::byte* at(void* base, std::size_t offset) {
+  return static_cast<std::byte*>(base) + offset;
+}
+const std::byte* at(const void* base, std::size_t offset) {
+  return static_cast<const std::byte*>(base) + offset;
+}
+
+}  // namespace
+
+void announce_group(int ranks, int rank) {
+  std::lock_guard guard(announced().lock);
+  announced().ranks = ranks;
+  announced().rank = rank;
+}
+
+Result Symmetric::split(int colour, int, Shared& made) {
+  std::lock_guard guard(announced().lock);
+  Group& group = announced();
+  const int size = group.ranks > 0 ? group.ranks : ranks();
+  const int number = group.ranks > 0 ? group.rank : rank();
+  group.ranks = 0;
+  if (colour != no_colour) made = std::make_shared<Symmetric>(size, number, device());
+  return Result::success;
+}
+
+Result Symmetric::shrink(const std::vector<int>& without, Shared& made) {
+  const auto before = std::count_if(without.begin(), without.end(), [&](int other) { return other < rank(); });
+  made = std::make_shared<Symmetric>(ranks() - static_cast<int>(without.size()), rank() - static_cast<int>(before),
+                                     device());
+  return Result::success;
+}
+
+Result Symmetric::run(const Call& call) {
+  if (call.kind == Kind::send) {
+    Message message{call.peer, call.share(), {}};
+    if (carries_data(call)) {
+      message.data.resize(call.share());
+      if (!fetch(message.data.data(), call.from, call.share())) return Result::invalid_argument;
+    }
+    std::lock_guard guard(lock_);
+    if (sent_.size() == most_messages) sent_.pop_front();
+    sent_.push_back(std::move(message));
+    return Result::success;
+  }
+  if (call.kind == Kind::receive) return receive(call) ? Result::success : Result::invalid_argument;
+  return !carries_data(call) || move_data(call) ? Result::success : Result::invalid_argument;
+}
+
+bool Symmetric::move_data(const Call& call) {
+  const std::size_t share = call.share();
+  const bool writes = bytes_written(call, rank(), ranks()) > 0;
+  if (!writes || share == 0) return true;
+  if (call.rooted() && call.peer != rank() && (call.kind == Kind::scatter || call.kind == Kind::broadcast)) return true;
+
+  // Where the data for this rank begins in the buffer of whoever sends it.
+  const bool by_rank = call.kind == Kind::reduce_scatter || call.kind == Kind::all_to_all || call.kind == Kind::scatter;
+  std::vector<std::byte> data(share);
+  if (!fetch(data.data(), at(call.from, by_rank ? share * static_cast<std::size_t>(rank()) : 0), share)) return false;
+  if (call.reduces()) {
+    double factor;
+    if (!read_factor(call, factor)) return false;
+    reduce_equal(call.type, call.reduction.combine, call.count, data.data(), ranks(),
+                 call.reduction.scaled ? &factor : nullptr);
+  }
+  const bool copies = call.kind == Kind::all_gather || call.kind == Kind::all_to_all || call.kind == Kind::gather;
+  for (int other = 0; other < (copies ? ranks() : 1); ++other)
+    if (!deliver(at(call.to, share * static_cast<std::size_t>(other)), data.data(), share)) return false;
+  return true;
+}
+
+// What another rank sends to this one is what this rank sends to itself if it does (an all-to-all made of sends), else
+// the oldest message of the same size (a ring, a pipeline). Without one the memory stays as it is. Either way the pair
+// of this receive, the own send to that rank, is done with.
+bool Symmetric::receive(const Call& call) {
+  std::lock_guard guard(lock_);
+  const auto first = [&](auto matches) { return std::find_if(sent_.begin(), sent_.end(), matches); };
+  const auto fits = [&](const Message& message) { return message.size == call.share(); };
+  auto used = first([&](const Message& message) { return fits(message) && message.peer == rank(); });
+  const bool from_self = used != sent_.end();
+  if (!from_self) used = first(fits);
+  if (used == sent_.end()) return true;
+  const bool delivered = used->data.empty() || deliver(call.to, used->data.data(), call.share());
+  if (from_self && call.peer != rank()) used = first([&](const Message& message) { return message.peer == call.peer; });
+  if (used != sent_.end()) sent_.erase(used);
+  return delivered;
+}
+
+}  // namespace gmlake::collectives

@@ -1,0 +1,130 @@
+"""Records the history of PyTorch's own allocator, and where iterations begin, into one trace per device.
+
+PyTorch keeps the history (torch.cuda.memory._record_memory_history); it is turned into a trace when the process ends,
+without a file in between. It does not know iterations nor empty_cache: those are noted here, each with the number of
+allocations and frees made so far, which is exact where clocks are not.
+
+An iteration ends with a step of an optimizer after a backward pass. Further steps before the next backward (ZeRO-3
+steps in sub-groups, some programs have two optimizers) only move its end. The first one begins with the first forward
+pass of a module.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from gmlake.emulator.inside import report
+from gmlake.emulator.inside.settings import Settings
+
+Count = tuple[int, int]  # allocations and frees
+
+ENTRIES = 10_000_000  # of the history; PyTorch keeps the last ones
+
+
+def start(settings: Settings) -> None:
+    """Record from the moment that CUDA is initialised."""
+    recording = Recording(settings)
+    torch.cuda._lazy_call(recording.begin)
+    report.add("traces", recording.finish)
+
+
+class Recording:
+    """The recording of one process."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Nothing is recorded yet."""
+        self._settings = settings
+        self._begun = False
+        # Moments, as allocations and frees so far on every device.
+        self._starts: list[list[Count]] = []  # of the first iteration
+        self._steps: list[list[Count]] = []
+        self._trims: list[list[Count]] = []
+        self._backward = False  # since the last step
+
+    def begin(self) -> None:
+        """CUDA was initialised."""
+        self._begun = True
+        self._record = torch.cuda.memory._record_memory_history
+        context = "alloc" if self._settings.stacks else None
+        self._record("all", context=context, stacks="python", max_entries=ENTRIES, **_fewer_events())
+        torch.cuda.memory._record_memory_history = self._record_for_program
+        self._watch_iterations()
+        for name in ("_cuda_emptyCache", "_accelerator_emptyCache"):
+            empty = getattr(torch._C, name, None)
+            if empty is not None:
+                setattr(torch._C, name, _before(empty, lambda: self._trims.append(counts_now())))
+
+    def finish(self) -> list[dict[str, Any]] | None:
+        """Write the traces; what they hold goes into the report."""
+        if not self._begun:
+            return None
+        from gmlake.emulator.inside.conversion import write_traces
+
+        return write_traces(self._settings, counts_now(), self._marks(), self._trims, ENTRIES)
+
+    def _marks(self) -> list[list[Count]]:
+        """Where iterations begin: with the first forward pass, and after every step but the last."""
+        if not self._steps:
+            return []
+        first = self._starts or [[(0, 0)] * torch.cuda.device_count()]
+        return first + self._steps[:-1]
+
+    def _record_for_program(self, enabled: Any = "all", *args: Any, **options: Any) -> None:
+        """The program records too: it may, but neither stop our recording nor shorten it."""
+        if isinstance(enabled, bool) or enabled is None:
+            return
+        options["max_entries"] = ENTRIES
+        options.pop("clear_history", None)
+        self._record(enabled, *args[:2], **options)
+
+    def _watch_iterations(self) -> None:
+        def stepped(*_: Any) -> None:
+            if self._steps and not self._backward:
+                self._steps.pop()
+            self._steps.append(counts_now())
+            self._backward = False
+
+        def went_backward() -> None:
+            self._backward = True
+
+        def went_forward(*_: Any) -> None:
+            if torch.is_grad_enabled() and not self._starts:
+                self._starts.append(counts_now())
+                first.remove()
+
+        register_optimizer_step_post_hook(stepped)
+        first = register_module_forward_pre_hook(went_forward)
+        # All of autograd goes through this function, whoever calls it.
+        run = _before(torch.autograd.graph._engine_run_backward, went_backward)
+        torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = run
+
+
+def _fewer_events() -> dict[str, Any]:
+    """A trace needs no free_completed: a third of all events, where PyTorch lets us leave them out."""
+    known = inspect.signature(torch.cuda.memory._record_memory_history).parameters
+    return {"skip_actions": ["free_completed"]} if "skip_actions" in known else {}
+
+
+def _before(function: Callable[..., Any], note: Callable[[], None]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def noted(*args: Any, **options: Any) -> Any:
+        note()
+        return function(*args, **options)
+
+    return noted
+
+
+def counts_now() -> list[Count]:
+    """Allocations and frees so far, of every device."""
+    found = []
+    for number in range(torch.cuda.device_count()):
+        count = torch._C._cuda_memoryStats(number)["allocation"]["all"]
+        found.append((int(count["allocated"]), int(count["freed"])))
+    return found

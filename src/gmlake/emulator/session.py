@@ -1,0 +1,82 @@
+"""What the processes of one run left in its folder, gathered when the run is over.
+
+A process writes report-<pid>.json (inside/report.py) and trace-<pid>-<device>.gmt (inside/conversion.py); the native
+library writes unimplemented-<pid>, a symbol in every line. The folder is on this machine and goes with the run.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass
+class TraceFile:
+    """A recorded trace."""
+
+    path: str
+    rank: int | None
+    pid: int
+    device: int
+    events: int
+    allocations: int
+    iterations: int
+    beginning_lost: bool
+
+
+@dataclass
+class Findings:
+    """All that is known about a run, for people and for --json."""
+
+    processes: list[dict[str, Any]] = field(default_factory=list)  # as inside/report.py writes them
+    unimplemented: list[str] = field(default_factory=list)
+    traces: list[TraceFile] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def gather(session: Path, record: Path | None) -> Findings:
+    """Read what is there, and put the traces where the user wants them."""
+    processes = [json.loads(path.read_text()) for path in session.glob("report-*.json")]
+    processes.sort(key=lambda process: (process["rank"] is None, process["rank"], process["pid"]))
+    symbols: dict[str, None] = {}
+    for path in sorted(session.glob("unimplemented-*")):
+        symbols |= dict.fromkeys(path.read_text(errors="replace").split())
+    findings = Findings(processes, list(symbols))
+    if record is not None:
+        findings.traces = _place_traces(session, record, processes)
+    return findings
+
+
+def _place_traces(session: Path, record: Path, processes: list[dict[str, Any]]) -> list[TraceFile]:
+    found = [
+        (process, trace)
+        for process in processes
+        if isinstance(process.get("traces"), list)
+        for trace in process["traces"]
+    ]
+    names = [_label(process, trace, found) for process, trace in found]
+    placed = []
+    for (process, trace), label in zip(found, names, strict=True):
+        path = record.with_name(f"{record.stem}{label}{record.suffix}")
+        shutil.move(session / trace["file"], path)
+        known = {key: value for key, value in trace.items() if key != "file"}
+        placed.append(TraceFile(path=str(path), rank=process["rank"], pid=process["pid"], **known))
+    return placed
+
+
+def _label(process: dict[str, Any], trace: dict[str, Any], found: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
+    """As little as tells this trace from the others of the run: .rank1, .pid4711, .gpu0, or nothing."""
+    label = ""
+    if len({other["pid"] for other, _ in found}) > 1:
+        ranks = [other["rank"] for other in {other["pid"]: other for other, _ in found}.values()]
+        alone = process["rank"] is not None and ranks.count(process["rank"]) == 1
+        label += f".rank{process['rank']}" if alone else f".pid{process['pid']}"
+    if sum(other["pid"] == process["pid"] for other, _ in found) > 1:
+        label += f".gpu{trace['device']}"
+    return label

@@ -1,0 +1,111 @@
+"""The findings of a run as text, on stderr: the command's own output stays untouched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from gmlake import _core
+from gmlake.emulator.launch import Plan
+from gmlake.emulator.session import Findings
+
+_MOST = 5  # places and symbols that are shown
+
+
+def show(findings: Findings, plan: Plan) -> None:
+    """Print what was found."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print()
+    console.print(f"[bold]gmlake run[/]  {escape(_title(plan))}")
+    if findings.processes:
+        _show_peaks(console, findings.processes)
+    else:
+        console.print("No process used CUDA, or none lived to report what it needed.")
+    _show_reads(console, findings.processes, plan)
+    if findings.unimplemented:
+        console.print(f"Not implemented, but called: {_first(findings.unimplemented)}.")
+    for process in findings.processes:
+        for problem in _problems(process):
+            console.print(f"In process {process['pid']}: {escape(problem)}")
+    _show_traces(console, findings)
+
+
+def _title(plan: Plan) -> str:
+    if plan.device is None:
+        return "on the devices of this machine"
+    memory = _core.format_bytes(plan.device.memory)
+    count = f"{plan.gpus} emulated devices, each" if plan.gpus > 1 else "emulated device,"
+    values = "computed on the CPU" if plan.compute else "nothing is computed, values are not real"
+    rank = "" if plan.world_size is None else f"; rank {plan.rank} of {plan.world_size}"
+    return f"{count} {plan.device.name} with {memory}; {values}{rank}"
+
+
+def _show_peaks(console: Console, processes: list[dict[str, Any]]) -> None:
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    table.add_column("process")
+    for head in ("GPU", "requested", "active", "reserved", "in use %", "retries", "OOM"):
+        table.add_column(head, justify="right")
+    for process in processes:
+        name = f"{process['pid']}" if process["rank"] is None else f"rank {process['rank']} ({process['pid']})"
+        for row in process.get("devices", []):
+            table.add_row(
+                name,
+                str(row["device"]),
+                *(_size(row[f"peak_{kind}"]) for kind in ("requested", "active")),
+                _size(row["peak_reserved"] or row["peak_on_device"]),
+                _share(row["peak_active"], row["peak_reserved"]),
+                str(row["retries"]),
+                str(row["out_of_memory"]),
+            )
+    console.print("Peaks as PyTorch's allocator reports them:", style="dim")
+    console.print(table)
+
+
+def _size(value: int | None) -> str:
+    return "-" if value is None else _core.format_bytes(value)
+
+
+def _share(part: int | None, whole: int | None) -> str:
+    return f"{100 * part / whole:.1f}" if part and whole else "-"
+
+
+def _show_reads(console: Console, processes: list[dict[str, Any]], plan: Plan) -> None:
+    """Places where the program read values of the device, most often first."""
+    if plan.device is None or plan.compute:
+        return
+    times: dict[str, int] = {}
+    for process in processes:
+        reads = process.get("reads")
+        for read in reads if isinstance(reads, list) else ():
+            times[read["place"]] = times.get(read["place"], 0) + read["times"]
+    if times:
+        order = sorted(times, key=lambda place: -times[place])
+        places = _first([f"{place} ({times[place]}×)" for place in order])
+        console.print(f"Values that the program read back, which are not real: {escape(places)}.")
+
+
+def _first(items: list[str]) -> str:
+    more = f" and {len(items) - _MOST} more" if len(items) > _MOST else ""
+    return ", ".join(items[:_MOST]) + more
+
+
+def _problems(process: dict[str, Any]) -> list[str]:
+    found = [f"the report is incomplete: {process['problem']}"] if "problem" in process else []
+    for name, value in process.items():
+        if isinstance(value, dict) and "problem" in value:
+            found.append(f"no {name}: {value['problem']}")
+    if process.get("traces") == []:
+        found.append(f"no history to record: the allocator {process.get('backend')} keeps none")
+    return found
+
+
+def _show_traces(console: Console, findings: Findings) -> None:
+    for trace in findings.traces:
+        lost = "; older events were lost, because PyTorch's history was full" if trace.beginning_lost else ""
+        counts = f"{trace.events:,} events, {trace.iterations} iterations"
+        console.print(f"Trace of GPU {trace.device}: [bold]{escape(trace.path)}[/] ({counts}{lost})")
+    if findings.traces:
+        console.print(f"Next: gmlake replay {escape(findings.traces[0].path)}", style="dim")

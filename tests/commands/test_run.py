@@ -1,0 +1,163 @@
+"""gmlake run around ordinary commands: streams, signals, exit statuses, bad input. The device has tests of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import Cli, assert_refused
+
+PYTHON = (sys.executable, "-c")
+
+
+def test_streams_are_untouched(cli: Cli) -> None:
+    done = cli("run", "--", *PYTHON, "import sys; print('out'); print('err', file=sys.stderr)")
+    assert done.returncode == 0
+    assert done.stdout == "out\n"
+    assert done.stderr.startswith("err\n")
+    assert "No process used CUDA" in done.stderr
+
+
+def test_arguments_need_no_dashes(cli: Cli) -> None:
+    done = cli("run", *PYTHON, "import sys; print(sys.argv[1:])", "--emulate", "-x", "--")
+    assert done.stdout == "['--emulate', '-x', '--']\n"
+
+
+def test_python_is_the_one_that_has_gmlake(cli: Cli) -> None:
+    done = cli("run", "--", "python", "-c", "import gmlake, sys; print(sys.executable)", env={"PATH": "/usr/bin:/bin"})
+    assert Path(done.stdout.strip()).parent == Path(sys.executable).parent
+
+
+@pytest.mark.parametrize("status", [0, 1, 7, 255])
+def test_the_exit_status_is_passed_on(cli: Cli, status: int) -> None:
+    assert cli("run", "--", "sh", "-c", f"exit {status}").returncode == status
+
+
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGKILL", "SIGTERM"])
+def test_a_killed_command(cli: Cli, name: str) -> None:
+    done = cli("run", "--", "sh", "-c", f"kill -{name.removeprefix('SIG')} $$")
+    assert done.returncode == 128 + signal.Signals[name]
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("gmlake: the command")
+    assert name in last
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGUSR1"])
+def test_signals_reach_the_command(name: str) -> None:
+    program = f"""
+import signal, sys, time
+signal.signal(signal.{name}, lambda *_: sys.exit(42))
+print("ready", flush=True)
+time.sleep(60)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gmlake", "run", "--", *PYTHON, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(signal.Signals[name])
+    assert process.wait(timeout=30) == 42
+    process.communicate()
+
+
+def test_the_child_may_be_interrupted_like_any_other() -> None:
+    """Blocking signals is for us alone: the child starts with none blocked."""
+    program = "import signal; print(signal.pthread_sigmask(signal.SIG_BLOCK, []))"
+    done = subprocess.run([sys.executable, "-m", "gmlake", "run", "--", *PYTHON, program], capture_output=True)
+    assert done.stdout == b"set()\n"
+
+
+def test_a_signal_to_the_group_arrives_once() -> None:
+    """As from a terminal, only that a process sent it: it may come twice, but must not kill us before the child."""
+    program = (
+        "import signal, time; signal.signal(signal.SIGINT, lambda *_: exit(3)); print(1, flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gmlake", "run", "--", *PYTHON, program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=30) == 3
+    process.communicate()
+
+
+def test_json_to_stdout_and_to_a_file(cli: Cli, tmp_path: Path) -> None:
+    done = cli("run", "--json", "--", "true")
+    report = json.loads(done.stdout)
+    assert report == {"status": 0, "emulated": None, "processes": [], "unimplemented": [], "traces": []}
+    assert done.stderr == ""
+    assert cli("run", "--json", "report.json", "--", "true").returncode == 0
+    assert json.loads((tmp_path / "report.json").read_text()) == report
+    assert_refused(cli("run", "--json", "report.json", "--", "true"), "exists already")
+    assert cli("run", "--json", "report.json", "-f", "--", "true").returncode == 0
+
+
+def test_a_command_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
+    assert_not_started(cli("run", "--", "no-such-command"), 127, "no-such-command")
+    script = tmp_path / "train.py"
+    script.write_text("print(1)")
+    assert_not_started(cli("run", "--", "./train.py"), 126, "python ./train.py")
+
+
+def assert_not_started(done: subprocess.CompletedProcess[str], status: int, complaint: str) -> None:
+    assert done.returncode == status
+    assert done.stderr.startswith("gmlake: ")
+    assert complaint in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "no command"),
+        (["--"], "no command"),
+        (["--gpus", "2", "--", "true"], "--emulate"),
+        (["--compute", "--", "true"], "--emulate"),
+        (["--world-size", "2", "--", "true"], "--emulate"),
+        (["--emulate", "a100", "--", "true"], "did you mean 'a100-80g'"),
+        (["--emulate", "t4-16g", "--gpus", "0", "--", "true"], "from 1 to 64"),
+        (["--emulate", "t4-16g", "--memory", "much", "--", "true"], "much"),
+        (["--emulate", "t4-16g", "--memory", "0", "--", "true"], "above zero"),
+        (["--emulate", "t4-16g", "--rank", "0", "--", "true"], "--world-size"),
+        (["--emulate", "t4-16g", "--world-size", "4", "--rank", "4", "--", "true"], "from 0 to 3"),
+        (["--emulate", "t4-16g", "--world-size", "0", "--", "true"], "1 or more"),
+        (["--emulate", "t4-16g", "--kernel-us", "-1", "--", "true"], "0 or more"),
+        (["--record", "out.pickle", "--", "true"], ".gmt"),
+        (["--record", "no/such/folder/out.gmt", "--", "true"], "no folder"),
+    ],
+)
+def test_bad_input(cli: Cli, arguments: list[str], complaint: str) -> None:
+    assert_refused(cli("run", *arguments), complaint)
+
+
+def test_nothing_is_left_behind(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    cli("run", "--", "true", env={"TMPDIR": str(folder)})
+    assert list(folder.iterdir()) == []
+
+
+def test_loading_costs_nothing_without_a_run() -> None:
+    """The entry point is called by every `import torch`."""
+    program = """
+import sys, time
+before = set(sys.modules)
+start = time.perf_counter()
+from gmlake.autoload import activate
+activate()
+assert time.perf_counter() - start < 0.2
+assert not {m for m in set(sys.modules) - before if m.startswith("gmlake.") and m != "gmlake.autoload"}
+assert "numpy" not in sys.modules and "gmlake._core" not in sys.modules
+"""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("GMLAKE")}
+    subprocess.run([*PYTHON, program], env=clean, check=True)

@@ -1,0 +1,89 @@
+"""The emulated device's library, called directly: CUDA's driver and runtime functions by name, results as numbers."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+from typing import Any
+
+from gmlake import _core
+
+OK, INVALID_VALUE, OUT_OF_MEMORY, NOT_READY, ILLEGAL_ADDRESS = 0, 1, 2, 600, 700
+INVALID_DEVICE, INVALID_HANDLE, ILLEGAL_STATE, NOT_SUPPORTED = 101, 400, 401, 801
+CAPTURE_UNSUPPORTED, CAPTURE_INVALIDATED, CAPTURE_UNJOINED, CAPTURE_ISOLATION = 900, 901, 904, 905
+CAPTURED_EVENT = 907
+GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
+
+GRANULE = 2 << 20
+LIBRARY = Path(_core.__file__).with_name("libgmlake_device.so")
+
+
+class Properties(ctypes.Structure):
+    """CUmemAllocationProp."""
+
+    _fields_ = (
+        ("type", ctypes.c_int),
+        ("handle_types", ctypes.c_int),
+        ("location_type", ctypes.c_int),
+        ("device", ctypes.c_int),
+        ("metadata", ctypes.c_void_p),
+        ("flags", ctypes.c_ubyte * 8),
+    )
+
+
+class Access(ctypes.Structure):
+    """CUmemAccessDesc."""
+
+    _fields_ = (("location_type", ctypes.c_int), ("device", ctypes.c_int), ("flags", ctypes.c_int))
+
+
+class Device:
+    """One process has one emulated machine: `configuration` counts where it is loaded first."""
+
+    def __init__(self, configuration: str) -> None:
+        before = os.environ.get("GMLAKE_DEVICE")
+        os.environ["GMLAKE_DEVICE"] = configuration
+        self.library = ctypes.CDLL(str(LIBRARY))
+        self.call("cuInit", 0)
+        if before is None:
+            del os.environ["GMLAKE_DEVICE"]  # it is no option of the allocator's
+        else:
+            os.environ["GMLAKE_DEVICE"] = before
+
+    def call(self, name: str, *arguments: Any) -> int:
+        """The function's result; whole numbers are passed as 64 bits."""
+        wide = [ctypes.c_size_t(a) if isinstance(a, int) and not isinstance(a, bool) else a for a in arguments]
+        return int(getattr(self.library, name)(*wide))
+
+    def made(self, name: str, *arguments: Any) -> int:
+        """What a call hands out through its first argument; it must succeed."""
+        out = ctypes.c_size_t()
+        assert self.call(name, ctypes.byref(out), *arguments) == OK
+        return out.value
+
+    def create(self, size: int, device: int = 0, handle_types: int = 0) -> tuple[int, int]:
+        """A handle, or the refusal."""
+        handle = ctypes.c_ulonglong()
+        properties = Properties(1, handle_types, 1, device)
+        return self.call("cuMemCreate", ctypes.byref(handle), size, ctypes.byref(properties), 0), handle.value
+
+    def set_access(self, at: int, size: int, device: int = 0, flags: int = 3) -> int:
+        """Let a device read and write."""
+        return self.call("cuMemSetAccess", at, size, ctypes.byref(Access(1, device, flags)), 1)
+
+    def used(self, device: int = 0) -> int:
+        """Bytes of the device's memory in use by this process."""
+        function = self.library.gmlake_device_used
+        function.restype = ctypes.c_size_t
+        return int(function(device))
+
+    def read(self, at: int, size: int) -> bytes:
+        """Copied to the host by the device."""
+        buffer = ctypes.create_string_buffer(size)
+        assert self.call("cuMemcpyDtoH_v2", buffer, at, size) == OK
+        return buffer.raw
+
+    def write(self, at: int, data: bytes) -> int:
+        """Copied to the device by the device."""
+        return self.call("cuMemcpyHtoD_v2", at, data, len(data))

@@ -1,0 +1,318 @@
+"""Streams, events, captures and hazards of the emulated device."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+
+from tests.emulator.device import (
+    CAPTURE_INVALIDATED,
+    CAPTURE_ISOLATION,
+    CAPTURE_UNJOINED,
+    CAPTURE_UNSUPPORTED,
+    CAPTURED_EVENT,
+    GLOBAL,
+    GRANULE,
+    ILLEGAL_STATE,
+    INVALID_HANDLE,
+    OK,
+    RELAXED,
+    THREAD_LOCAL,
+    Device,
+)
+
+NON_BLOCKING = 1
+
+
+def run(configuration: str, program: str) -> None:
+    """A program on a machine of its own, with `device` and every name of the helper module at hand."""
+    head = f"from tests.emulator.device import *\ndevice = Device({configuration!r})\n"
+    subprocess.run([sys.executable, "-c", head + textwrap.dedent(program)], check=True, timeout=60)
+
+
+@pytest.fixture
+def streams(device: Device) -> tuple[int, int]:
+    return device.made("cuStreamCreate", NON_BLOCKING), device.made("cuStreamCreate", NON_BLOCKING)
+
+
+def kernel(device: Device, stream: int) -> int:
+    zero = ctypes.c_uint(0)
+    return device.call("cuLaunchKernel", 0, *[zero] * 7, stream, 0, 0)
+
+
+class TestTime:
+    def test_work_takes_its_time_and_nobody_sleeps(self) -> None:
+        run(
+            "kernel_us=1000000",
+            """
+            import time
+            begin = time.monotonic()
+            stream, event = device.made("cuStreamCreate", 1), device.made("cuEventCreate", 0)
+            early = device.made("cuEventCreate", 0)
+            zero = ctypes.c_uint(0)
+            device.call("cuEventRecord", early, stream)
+            for _ in range(5):
+                device.call("cuLaunchKernel", 0, *[zero] * 7, stream, 0, 0)
+            device.call("cuEventRecord", event, stream)
+            assert device.call("cuEventQuery", early) == OK
+            assert device.call("cuEventQuery", event) == NOT_READY
+            assert device.call("cuStreamQuery", stream) == NOT_READY
+            assert device.call("cuStreamQuery", 0) == OK
+            assert device.call("cuEventSynchronize", event) == OK
+            assert device.call("cuStreamQuery", stream) == OK
+            elapsed = ctypes.c_float()
+            assert device.call("cuEventElapsedTime", ctypes.byref(elapsed), early, event) == OK
+            assert 4999 < elapsed.value < 5001
+            assert time.monotonic() - begin < 4
+            """,
+        )
+
+    def test_polling_makes_time_pass(self) -> None:
+        run(
+            "kernel_us=50",
+            """
+            event, zero = device.made("cuEventCreate", 0), ctypes.c_uint(0)
+            device.call("cuLaunchKernel", 0, *[zero] * 7, 0, 0, 0)
+            device.call("cuEventRecord", event, 0)
+            polls = 0
+            while device.call("cuEventQuery", event) == NOT_READY:
+                polls += 1
+            assert 40 <= polls <= 60
+            """,
+        )
+
+    def test_a_waiting_stream_is_busy_as_long_as_the_other(self) -> None:
+        run(
+            "kernel_us=100000",
+            """
+            first, second = (device.made("cuStreamCreate", 1) for _ in range(2))
+            event, zero = device.made("cuEventCreate", 0), ctypes.c_uint(0)
+            device.call("cuLaunchKernel", 0, *[zero] * 7, first, 0, 0)
+            device.call("cuEventRecord", event, first)
+            assert device.call("cuStreamQuery", second) == OK
+            device.call("cuStreamWaitEvent", second, event, 0)
+            assert device.call("cuStreamQuery", second) == NOT_READY
+            """,
+        )
+
+    def test_the_legacy_stream_waits_for_blocking_streams_only(self) -> None:
+        run(
+            "kernel_us=100000",
+            """
+            free, blocking = device.made("cuStreamCreate", 1), device.made("cuStreamCreate", 0)
+            zero = ctypes.c_uint(0)
+            device.call("cuLaunchKernel", 0, *[zero] * 7, free, 0, 0)
+            assert device.call("cuStreamQuery", 0) == OK
+            device.call("cuLaunchKernel", 0, *[zero] * 7, blocking, 0, 0)
+            assert device.call("cuStreamQuery", 0) == NOT_READY
+            """,
+        )
+
+    def test_handles_that_are_gone(self, device: Device) -> None:
+        stream, event = device.made("cuStreamCreate", 0), device.made("cuEventCreate", 0)
+        assert device.call("cuEventDestroy_v2", event) == OK
+        assert device.call("cuStreamDestroy_v2", stream) == OK
+        assert device.call("cuEventQuery", event) == INVALID_HANDLE
+        assert device.call("cuEventDestroy_v2", event) == INVALID_HANDLE
+        assert device.call("cuStreamSynchronize", stream) == INVALID_HANDLE
+        assert kernel(device, stream) == INVALID_HANDLE
+
+
+class TestCapture:
+    def test_captured_work_happens_at_every_launch(self, device: Device, streams: tuple[int, int]) -> None:
+        stream, _ = streams
+        at = device.made("cuMemAlloc_v2", GRANULE)
+        source = device.made("cuMemHostAlloc", 4096, 0)
+        ctypes.memmove(source, b"first", 5)
+        assert device.call("cudaStreamBeginCapture", stream, RELAXED) == OK
+        assert device.call("cudaMemcpyAsync", at, source, 5, 1, stream) == OK
+        assert kernel(device, stream) == OK
+        graph = ctypes.c_size_t()
+        assert device.call("cudaStreamEndCapture", stream, ctypes.byref(graph)) == OK
+        assert device.read(at, 5) == bytes(5)  # nothing has run yet
+        count = ctypes.c_size_t()
+        assert device.call("cudaGraphGetNodes", graph.value, 0, ctypes.byref(count)) == OK
+        assert count.value == 2
+        executable = device.made("cudaGraphInstantiateWithFlags", graph.value, 0)
+        assert device.call("cudaGraphDestroy", graph.value) == OK
+        for text in (b"first", b"again"):
+            ctypes.memmove(source, text, 5)
+            assert device.call("cudaGraphLaunch", executable, stream) == OK
+            assert device.read(at, 5) == text
+        assert device.call("cudaGraphExecDestroy", executable) == OK
+        assert device.call("cuMemFreeHost", source) == OK
+        assert device.call("cuMemFree_v2", at) == OK
+
+    def test_a_second_stream_joins_by_events_and_must_come_back(self, device: Device, streams: tuple[int, int]) -> None:
+        origin, side = streams
+        fork, join = device.made("cuEventCreate", 0), device.made("cuEventCreate", 0)
+        for comes_back in (True, False):
+            assert device.call("cudaStreamBeginCapture", origin, GLOBAL) == OK
+            assert device.call("cuEventRecord", fork, origin) == OK
+            assert device.call("cuStreamWaitEvent", side, fork, 0) == OK
+            assert kernel(device, side) == OK
+            status = ctypes.c_int()
+            assert device.call("cudaStreamIsCapturing", side, ctypes.byref(status)) == OK
+            assert status.value == 1
+            assert device.call("cuEventRecord", join, side) == OK
+            assert device.call("cuEventQuery", join) == CAPTURED_EVENT
+            if comes_back:
+                assert device.call("cuStreamWaitEvent", origin, join, 0) == OK
+            graph = ctypes.c_size_t()
+            expected = OK if comes_back else CAPTURE_UNJOINED
+            assert device.call("cudaStreamEndCapture", origin, ctypes.byref(graph)) == expected
+            if comes_back:
+                assert device.call("cudaGraphDestroy", graph.value) == OK
+            assert device.call("cudaStreamIsCapturing", side, ctypes.byref(status)) == OK
+            assert status.value == 0
+
+    def test_work_from_outside_spoils_a_capture(self, device: Device, streams: tuple[int, int]) -> None:
+        origin, other = streams
+        event = device.made("cuEventCreate", 0)
+        assert device.call("cuEventRecord", event, other) == OK
+        assert device.call("cudaStreamBeginCapture", origin, RELAXED) == OK
+        assert device.call("cuStreamWaitEvent", origin, event, 0) == CAPTURE_ISOLATION
+        assert device.call("cudaStreamEndCapture", origin, ctypes.byref(ctypes.c_size_t())) == CAPTURE_INVALIDATED
+        assert device.call("cudaStreamEndCapture", origin, ctypes.byref(ctypes.c_size_t())) == ILLEGAL_STATE
+
+    @pytest.mark.parametrize(
+        ("mode", "thread_mode", "elsewhere", "allowed"),
+        [
+            (GLOBAL, GLOBAL, False, False),
+            (GLOBAL, GLOBAL, True, False),
+            (GLOBAL, THREAD_LOCAL, True, True),
+            (GLOBAL, RELAXED, False, True),
+            (THREAD_LOCAL, GLOBAL, True, True),
+            (THREAD_LOCAL, THREAD_LOCAL, False, False),
+            (RELAXED, GLOBAL, False, True),
+        ],
+    )
+    def test_allocation_during_capture(
+        self, device: Device, streams: tuple[int, int], mode: int, thread_mode: int, elsewhere: bool, allowed: bool
+    ) -> None:
+        def allocate(results: list[int]) -> None:
+            wanted = ctypes.c_int(thread_mode)
+            device.call("cudaThreadExchangeStreamCaptureMode", ctypes.byref(wanted))
+            at = ctypes.c_size_t()
+            results.append(device.call("cudaMalloc", ctypes.byref(at), GRANULE))
+            device.call("cudaThreadExchangeStreamCaptureMode", ctypes.byref(wanted))
+            if at.value:
+                wanted = ctypes.c_int(RELAXED)
+                device.call("cudaThreadExchangeStreamCaptureMode", ctypes.byref(wanted))
+                assert device.call("cudaFree", at.value) == OK
+                device.call("cudaThreadExchangeStreamCaptureMode", ctypes.byref(wanted))
+
+        assert device.call("cudaStreamBeginCapture", streams[0], mode) == OK
+        results: list[int] = []
+        if elsewhere:
+            thread = threading.Thread(target=allocate, args=(results,))
+            thread.start()
+            thread.join()
+        else:
+            allocate(results)
+        assert results == [OK if allowed else CAPTURE_UNSUPPORTED]
+        graph = ctypes.c_size_t()
+        expected = OK if allowed else CAPTURE_INVALIDATED
+        assert device.call("cudaStreamEndCapture", streams[0], ctypes.byref(graph)) == expected
+        if graph.value:
+            assert device.call("cudaGraphDestroy", graph.value) == OK
+
+    def test_what_a_graph_retains_lives_as_long(self, device: Device, streams: tuple[int, int]) -> None:
+        gone: list[int] = []
+        destroy = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: gone.append(1))
+        assert device.call("cudaStreamBeginCapture", streams[0], RELAXED) == OK
+        graph = ctypes.c_size_t()
+        assert device.call("cudaStreamEndCapture", streams[0], ctypes.byref(graph)) == OK
+        user_object = device.made("cudaUserObjectCreate", 0, destroy, 1, 1)
+        assert device.call("cudaGraphRetainUserObject", graph.value, user_object, 1, 1) == OK
+        executable = device.made("cudaGraphInstantiateWithFlags", graph.value, 0)
+        assert device.call("cudaGraphDestroy", graph.value) == OK
+        assert gone == []
+        assert device.call("cudaGraphExecDestroy", executable) == OK
+        assert gone == [1]
+
+
+class TestHazards:
+    def fill(self, device: Device, at: int, stream: int) -> None:
+        assert device.call("cuMemsetD8Async", at, ctypes.c_ubyte(1), 1024, stream) == OK
+
+    def found(self, device: Device) -> int:
+        return device.call("gmlake_device_hazards")
+
+    def test_two_streams_that_nothing_orders(self, device: Device, streams: tuple[int, int]) -> None:
+        at = device.made("cuMemAlloc_v2", GRANULE)
+        before = self.found(device)
+        self.fill(device, at, streams[0])
+        self.fill(device, at + 1024, streams[1])  # other bytes
+        assert self.found(device) == before
+        self.fill(device, at + 512, streams[1])
+        assert self.found(device) == before + 1
+        assert device.call("cuMemFree_v2", at) == OK
+
+    def test_an_event_a_synchronisation_and_a_query_order(self, device: Device, streams: tuple[int, int]) -> None:
+        at = device.made("cuMemAlloc_v2", GRANULE)
+        event = device.made("cuEventCreate", 0)
+        before = self.found(device)
+        self.fill(device, at, streams[0])
+        device.call("cuEventRecord", event, streams[0])
+        device.call("cuStreamWaitEvent", streams[1], event, 0)
+        self.fill(device, at, streams[1])
+        device.call("cuStreamSynchronize", streams[1])
+        self.fill(device, at, streams[0])
+        device.call("cuEventRecord", event, streams[0])
+        assert device.call("cuEventQuery", event) == OK
+        self.fill(device, at, streams[1])
+        assert self.found(device) == before
+        device.call("cuCtxSynchronize")
+        assert device.call("cuMemFree_v2", at) == OK
+
+    def test_readers_may_meet_readers_but_no_writer(self, device: Device, streams: tuple[int, int]) -> None:
+        at = device.made("cuMemAlloc_v2", GRANULE)
+        device.call("cuCtxSynchronize")
+        before = self.found(device)
+        for stream in streams:
+            device.call("gmlake_device_touch", at, 4096, stream, 0)
+        assert self.found(device) == before
+        device.call("gmlake_device_touch", at + 4000, 8, streams[0], 1)
+        assert self.found(device) == before + 1
+        assert device.call("cuMemFree_v2", at) == OK
+
+    def test_the_same_memory_under_two_addresses(self, device: Device, streams: tuple[int, int]) -> None:
+        _, handle = device.create(GRANULE)
+        places = [device.made("cuMemAddressReserve", GRANULE, 0, 0, 0) for _ in range(2)]
+        for at in places:
+            assert device.call("cuMemMap", at, GRANULE, 0, handle, 0) == OK
+            assert device.set_access(at, GRANULE) == OK
+        before = self.found(device)
+        for at, stream in zip(places, streams, strict=True):
+            self.fill(device, at, stream)
+        assert self.found(device) == before + 1
+        for at in places:
+            assert device.call("cuMemUnmap", at, GRANULE) == OK
+            assert device.call("cuMemAddressFree", at, GRANULE) == OK
+        assert device.call("cuMemRelease", handle) == OK
+
+
+def test_leaks_are_reported_at_exit() -> None:
+    head = "from tests.emulator.device import *\ndevice = Device('leaks=1')\n"
+    for program, expected in (
+        (
+            "device.made('cuMemAlloc_v2', GRANULE)",
+            "left at exit: 0 handles, 0 address ranges, 0 mappings, 1 allocation",
+        ),
+        ("device.call('cuMemFree_v2', device.made('cuMemAlloc_v2', GRANULE))", ""),
+    ):
+        done = subprocess.run([sys.executable, "-c", head + program], capture_output=True, text=True, check=True)
+        assert expected in done.stderr
+        assert bool(done.stderr) == bool(expected)
+
+
+def test_a_configuration_with_a_mistake_ends_the_process() -> None:
+    head = "from tests.emulator.device import *\nDevice('memroy=1')\n"
+    done = subprocess.run([sys.executable, "-c", head], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, "gmlake device: GMLAKE_DEVICE: 'memroy=1' has an unknown key\n")
