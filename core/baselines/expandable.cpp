@@ -133,11 +133,12 @@ void ExpandableAllocator::unmap_pages(Block* block) {
   statistics_.mapped_bytes.decrease(bytes);
 }
 
-// PyTorch keeps a range in which nothing is mapped only if it never held anything; those go as well here.
+// A range goes when the last of its pages does. One that never held any (memory ran out before) stays for the next
+// request, as it does in PyTorch.
 void ExpandableAllocator::release_free(BlockPool& pool) {
   for (Block* block : std::vector<Block*>(pool.blocks.begin(), pool.blocks.end())) unmap_pages(block);
   for (Block* block : std::vector<Block*>(pool.unmapped.begin(), pool.unmapped.end())) {
-    if (block->split()) continue;
+    if (block->split() || segment_of(block).handles.empty()) continue;
     Segment& segment = *block->segment;
     expect_success(segment.give_back(driver_), "free_range");
     statistics_.address_bytes.decrease(static_cast<std::int64_t>(segment.size));

@@ -113,6 +113,11 @@ void SimulatedDriver::hand_out(const std::vector<Address>& addresses) {
   state_->memory.hand_out(addresses);
 }
 
+void SimulatedDriver::hand_out_ranges(const std::vector<Address>& addresses) {
+  std::lock_guard lock(state_->mutex);
+  state_->memory.hand_out_ranges(addresses);
+}
+
 Bytes SimulatedDriver::physical_bytes() const {
   std::lock_guard lock(state_->mutex);
   return state_->memory.used();

@@ -45,6 +45,8 @@ class SimulatedDriver final : public Driver {
   // The next calls of allocate() return these addresses, first to last: replays a recorded history. Where an
   // address is 0 or still taken, the driver chooses one itself.
   void hand_out(const std::vector<Address>& addresses);
+  // The same for the next calls of reserve().
+  void hand_out_ranges(const std::vector<Address>& addresses);
 
   // What a leak check asks.
   Bytes physical_bytes() const;  // of handles and allocations that exist, mapped-but-released ones included

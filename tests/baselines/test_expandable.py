@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
+from gmlake.errors import OutOfMemory
+
 from .bench import KIB, MIB, Bench
 
 PAGE = 20 * MIB
@@ -109,3 +113,18 @@ def test_a_page_that_cannot_be_created_leaves_nothing_behind() -> None:
     bench.take(70 * MIB)
     assert bench.driver.physical_bytes == bench.reserved == 4 * PAGE
     assert bench.driver.handles == bench.driver.mappings == 4
+
+
+def test_a_range_that_never_held_anything_stays_for_the_next_request() -> None:
+    """Memory ran out after it was reserved; PyTorch keeps it, and its address decides which range grows next."""
+    bench = Bench("expandable", capacity=2 * PAGE)
+    first = bench.take(2 * PAGE, stream=1)
+    with pytest.raises(OutOfMemory):
+        bench.take(PAGE, stream=2)
+    assert bench.driver.ranges == 2
+    bench.give(first)
+    bench.allocator.trim()
+    assert bench.driver.ranges == 1
+    bench.take(PAGE, stream=2)
+    assert bench.driver.ranges == 1
+    assert bench.calls("reserve") == 2

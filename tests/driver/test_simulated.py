@@ -66,6 +66,19 @@ class TestMemory:
         driver.hand_out([recorded[0]])
         assert driver.allocate(4096) == (OK, recorded[0])
 
+    def test_recorded_ranges_are_handed_out(self) -> None:
+        driver = SimulatedDriver()
+        recorded = [0x7F0000400000, 0x7F0000000000]
+        driver.hand_out_ranges([*recorded, recorded[0] - GRANULE, 0, recorded[0] + 4096])
+        assert [driver.reserve(2 * GRANULE)[1] for _ in range(2)] == recorded
+        chosen = [driver.reserve(2 * GRANULE)[1] for _ in range(4)]
+        assert len(set(chosen)) == 4
+        assert min(chosen) > max(recorded)
+        for at in (*recorded, *chosen):
+            assert driver.free_range(at, 2 * GRANULE) == OK
+        driver.hand_out_ranges([recorded[0]])
+        assert driver.reserve(2 * GRANULE) == (OK, recorded[0])
+
     def test_a_handle_is_mapped_whole(self) -> None:
         driver = SimulatedDriver()
         _, at = driver.reserve(2 * GRANULE)

@@ -32,7 +32,7 @@ SimulatedMemory::SimulatedMemory(Bytes capacity, Bytes granularity, Bytes addres
 
 Status SimulatedMemory::reserve(Bytes size, Address& range) {
   if (!aligned(0, size)) return Status::invalid_value;
-  const Address begin = range_space_.take(size);
+  const Address begin = next_range(size);
   if (begin == 0) return Status::out_of_memory;
   ranges_.emplace(begin, size);
   range = begin;
@@ -45,7 +45,7 @@ Status SimulatedMemory::free_range(Address range, Bytes size) {
   const auto mapping = mappings_.lower_bound(range);
   if (mapping != mappings_.end() && mapping->first < range + size) return Status::invalid_value;
   ranges_.erase(found);
-  range_space_.give(range, size);
+  if (range >= first_range) range_space_.give(range, size);
   return Status::success;
 }
 
@@ -127,6 +127,10 @@ void SimulatedMemory::hand_out(const std::vector<Address>& addresses) {
   handed_out_.insert(handed_out_.end(), addresses.begin(), addresses.end());
 }
 
+void SimulatedMemory::hand_out_ranges(const std::vector<Address>& addresses) {
+  handed_out_ranges_.insert(handed_out_ranges_.end(), addresses.begin(), addresses.end());
+}
+
 bool SimulatedMemory::accessible(Address at, Bytes size) const {
   for (auto mapping = at_or_before(mappings_, at); size != 0; ++mapping) {
     if (mapping == mappings_.end() || mapping->first > at || at - mapping->first >= mapping->second.size) return false;
@@ -168,11 +172,12 @@ bool SimulatedMemory::whole_mappings(Address at, Bytes size, Touched& touched) c
   return true;
 }
 
-bool SimulatedMemory::can_hand_out(Address at, Bytes size) const {
+bool SimulatedMemory::can_hand_out(Address at, Bytes size, const std::map<Address, Bytes>& taken) const {
   if (at == 0 || (at < first_allocation + allocation_span && first_allocation < at + size)) return false;
-  const auto next = allocations_.lower_bound(at);
-  if (next != allocations_.end() && next->first - at < size) return false;
-  if (next == allocations_.begin()) return true;
+  if (at + size > first_range) return false;
+  const auto next = taken.lower_bound(at);
+  if (next != taken.end() && next->first - at < size) return false;
+  if (next == taken.begin()) return true;
   const auto& [begin, length] = *std::prev(next);
   return at - begin >= length;
 }
@@ -181,9 +186,18 @@ Address SimulatedMemory::next_address(Bytes size) {
   if (!handed_out_.empty()) {
     const Address at = handed_out_.front();
     handed_out_.pop_front();
-    if (can_hand_out(at, size)) return at;
+    if (can_hand_out(at, size, allocations_)) return at;
   }
   return allocation_space_.take(size);
+}
+
+Address SimulatedMemory::next_range(Bytes size) {
+  if (!handed_out_ranges_.empty()) {
+    const Address at = handed_out_ranges_.front();
+    handed_out_ranges_.pop_front();
+    if (aligned(at, size) && can_hand_out(at, size, ranges_)) return at;
+  }
+  return range_space_.take(size);
 }
 
 void SimulatedMemory::drop_if_dead(std::unordered_map<Handle, Memory>::iterator memory) {

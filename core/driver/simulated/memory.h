@@ -33,6 +33,7 @@ class SimulatedMemory {
   Status free(Address at);
 
   void hand_out(const std::vector<Address>& addresses);
+  void hand_out_ranges(const std::vector<Address>& addresses);
 
   Bytes used() const { return used_; }
   std::size_t handles() const { return handles_.size(); }
@@ -58,8 +59,10 @@ class SimulatedMemory {
   bool aligned(Address at, Bytes size) const;
   bool within_range(Address at, Bytes size) const;
   bool whole_mappings(Address at, Bytes size, Touched& touched) const;  // one after the other, without a gap
-  bool can_hand_out(Address at, Bytes size) const;                      // not ours to choose, and nothing there
+  // Not ours to choose, and nothing there.
+  bool can_hand_out(Address at, Bytes size, const std::map<Address, Bytes>& taken) const;
   Address next_address(Bytes size);
+  Address next_range(Bytes size);
   void drop_if_dead(std::unordered_map<Handle, Memory>::iterator memory);
 
   Bytes capacity_;
@@ -73,6 +76,7 @@ class SimulatedMemory {
   Mappings mappings_;
   std::map<Address, Bytes> allocations_;
   std::deque<Address> handed_out_;
+  std::deque<Address> handed_out_ranges_;
 };
 
 }  // namespace gmlake

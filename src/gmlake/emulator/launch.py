@@ -6,7 +6,6 @@ environment and with it the emulated device. The user's torch is only looked at,
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
@@ -16,6 +15,8 @@ from pathlib import Path
 
 import gmlake
 from gmlake.emulator.devices import Device
+from gmlake.emulator.standins import find_torch, stand_ins
+from gmlake.emulator.standins.cache import LINKABLE
 from gmlake.errors import UserError
 
 MOST_GPUS = 64
@@ -55,9 +56,11 @@ def environment(plan: Plan, base: Mapping[str, str]) -> dict[str, str]:
     child["GMLAKE_RECORD" if plan.device is None else "GMLAKE_EMULATE"] = _settings(plan)
     if plan.device is not None:
         child["GMLAKE_DEVICE"] = device_text(plan, plan.device)
-        child["LD_PRELOAD"] = _preload(base.get("LD_PRELOAD", ""))
+        ours = _preloaded()
+        child["LD_PRELOAD"] = _preload(ours, base.get("LD_PRELOAD", ""))
         # It chooses among the devices of this machine, and the child does not see those.
         child.pop("CUDA_VISIBLE_DEVICES", None)
+        child |= _compilers(ours[-1].parent)
     if plan.world_size is not None:
         child |= _rank_variables(plan.world_size, plan.rank, plan.gpus)
     return child
@@ -91,16 +94,10 @@ def device_text(plan: Plan, device: Device) -> str:
 
 
 def torch_libraries() -> Path:
-    """The folder of the CUDA libraries of the torch in this environment."""
-    found = importlib.util.find_spec("torch")
-    if found is None or found.origin is None:
+    """The folder of the libraries of the torch in this environment."""
+    folder = find_torch()
+    if folder is None:
         raise UserError("PyTorch is not installed beside gmlake; install its CUDA build here: pip install torch")
-    folder = Path(found.origin).parent / "lib"
-    if not (folder / "libtorch_cuda.so").exists():
-        raise UserError(
-            f"the torch in {folder.parent} is not a CUDA build, and only that can run on the emulated device; "
-            "install a version without '+cpu', which needs no GPU: pip install torch"
-        )
     return folder
 
 
@@ -113,13 +110,21 @@ def native_library() -> Path:
 
 
 def _preloaded() -> list[Path]:
-    from gmlake.emulator.standins import stand_ins
-
-    return [native_library(), Path(stand_ins(torch_libraries()))]
+    return [native_library(), stand_ins(torch_libraries())]
 
 
-def _preload(before: str) -> str:
-    ours = _preloaded()
+def _compilers(folder: Path) -> dict[str, str]:
+    """What torch.compile and PyTorch's own compiler need, and keep apart from what they make for real devices."""
+    kept = folder.parent / "compiled"
+    return {
+        "TRITON_LIBCUDA_PATH": str(folder / LINKABLE),
+        "TRITON_CACHE_DIR": str(kept / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(kept / "inductor"),
+        "USE_PYTORCH_KERNEL_CACHE": "0",
+    }
+
+
+def _preload(ours: list[Path], before: str) -> str:
     for path in ours:
         if any(letter in str(path) for letter in " :"):
             raise UserError(f"{path} cannot be preloaded, because its name has a space or a colon; move it elsewhere")

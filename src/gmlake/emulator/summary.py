@@ -46,7 +46,7 @@ def _title(plan: Plan) -> str:
 def _show_peaks(console: Console, processes: list[dict[str, Any]]) -> None:
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column("process")
-    for head in ("GPU", "requested", "active", "reserved", "in use %", "retries", "out of memory"):
+    for head in ("GPU", "requested", "active", "reserved", "in use %", "retries", "OOM"):
         table.add_column(head, justify="right")
     for process in processes:
         name = f"{process['pid']}" if process["rank"] is None else f"rank {process['rank']} ({process['pid']})"

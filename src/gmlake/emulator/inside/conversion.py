@@ -6,6 +6,7 @@ end here, because a history that is full has lost its beginning.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -34,6 +35,7 @@ def write_traces(
     `marks` and `trims` are moments, and every moment has a count for each device, as `totals` has for the end.
     """
     written = []
+    gc.disable()  # millions of small objects are about to be made, none of them garbage; the process ends anyway
     snapshot = torch.cuda.memory._snapshot()
     for device, events in enumerate(snapshot["device_traces"]):
         if not events:

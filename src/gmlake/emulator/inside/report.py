@@ -65,6 +65,9 @@ class Report:
         if self._process != os.getpid():
             return
         self._process = 0
+        # A thread of autograd may still be putting away its last task, for which it needs the interpreter's lock. If
+        # the interpreter is gone by then, the process aborts: a GPU is slow enough for this not to happen.
+        time.sleep(0.05)
         try:
             found = self._collect()
         except Exception as error:  # the program's own exit status must not suffer from our report

@@ -72,8 +72,14 @@ LIBRARIES = (
         "nvshmem_host",
         "nvshmem",
         3,  # NVSHMEMX_ERROR_NOT_SUPPORTED
-        # These return addresses, of which there are none, or a number of members.
-        returns={"nvshmem_malloc": 0, "nvshmem_ptr": 0, "nvshmemx_mc_ptr": 0, "nvshmem_team_n_pes": -1},
+        # These return addresses, of which there are none, or "not initialized", or a number of members.
+        returns={
+            "nvshmem_malloc": 0,
+            "nvshmem_ptr": 0,
+            "nvshmemx_mc_ptr": 0,
+            "nvshmemid_init_status": 0,
+            "nvshmem_team_n_pes": -1,
+        },
     ),
     Library("nvToolsExt", "nvtx", 0, "nvtx\\w+"),
 )
