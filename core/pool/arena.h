@@ -130,7 +130,7 @@ class Arena {
   void take_front(Extent* free, Bytes size, Extent::State state);
   void list_large(Extent* extent);
   static FirstFit::Size indexed(Bytes size);  // as the index of large extents counts it
-  void reach(Address end);                   // makes the page tables long enough
+  void reach(Address end);                    // makes the page tables long enough
   Address range_;
   Bytes size_;
   Bytes page_;

@@ -40,15 +40,15 @@ Lake::Block Lake::find(Address address) const {
   return {live ? extent : nullptr, nullptr};
 }
 
-Bytes Lake::size(Block block) const {
+Bytes Lake::size(Block block) {
   if (block.stitched != nullptr) return block.stitched->serves;
   Bytes size = block.extent->size;
   for (const Extent* part = block.extent; part->joined; part = part->next) size += part->next->size;
   return size;
 }
 
-void Lake::free(Block block, const Clock& clock) {
-  active_ -= size(block);
+void Lake::free(Block block, Bytes size, const Clock& clock) {
+  active_ -= size;
   if (block.stitched != nullptr)
     stitched_.deactivate(block.stitched, clock);
   else

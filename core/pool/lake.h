@@ -40,8 +40,8 @@ class Lake {
     explicit operator bool() const { return extent != nullptr || stitched != nullptr; }
   };
   Block find(Address address) const;
-  Bytes size(Block block) const;
-  void free(Block block, const Clock& clock);
+  static Bytes size(Block block);
+  void free(Block block, Bytes size, const Clock& clock);
   bool empty() const { return active_ == 0; }
   bool vacant() const { return empty() && arena_.free_bytes() == 0 && retirement_.empty(); }  // holds no memory
 
