@@ -43,7 +43,7 @@ class Lake {
   static Bytes size(Block block);
   void free(Block block, Bytes size, const Clock& clock);
   bool empty() const { return active_ == 0; }
-  bool vacant() const { return empty() && arena_.free_bytes() == 0 && retirement_.empty(); }  // holds no memory
+  bool vacant() const { return empty() && !arena_.any_free() && retirement_.empty(); }  // holds no memory
 
   const Arena& arena() const { return arena_; }
   const Stitched& stitched() const { return stitched_; }
