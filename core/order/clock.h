@@ -42,7 +42,7 @@ class Clock {
   }
 
   LaneSet lanes() const { return lanes_; }  // those that have used the memory
-  std::uint32_t epoch(Lane lane) const {  // 0: never used by this lane
+  std::uint32_t epoch(Lane lane) const {    // 0: never used by this lane
     return lane == recent_ ? recent_epoch_ : (lanes_ & only(lane)) != 0 ? epochs_[lane] : 0;
   }
 
