@@ -26,7 +26,7 @@ from gmlake.emulator.inside.settings import Settings
 Count = tuple[int, int]  # allocations and frees
 
 ENTRIES = 10_000_000  # of the history; PyTorch keeps the last ones
-COLLECT = 300_000  # allocations; after so many the history is taken over
+COLLECT = 100_000  # allocations; after so many the history is taken over
 
 
 def start(settings: Settings) -> None:
