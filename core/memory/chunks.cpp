@@ -1,5 +1,7 @@
 #include "memory/chunks.h"
 
+#include <utility>
+
 namespace gmlake {
 namespace {
 
@@ -26,8 +28,8 @@ Bytes Chunks::doomed_bytes() const {
 Chunk* Chunks::create(Bytes size, PoolKind kind) {
   Handle handle = 0;
   if (driver_.create(size, handle) != Status::success) return nullptr;
-  auto* chunk = new Chunk{.handle = handle, .size = size, .kind = kind};
-  chunks_.insert(chunk);
+  auto* chunk = new Chunk{.handle = handle, .size = size, .kind = kind, .number = chunks_.size()};
+  chunks_.push_back(chunk);
   reserved_ += size;
   statistics_.segment.increase(kind, 1);
   statistics_.reserved_bytes.increase(kind, static_cast<std::int64_t>(size));
@@ -45,7 +47,9 @@ bool Chunks::try_destroy(Chunk* chunk) {
   statistics_.segment.decrease(chunk->kind, 1);
   statistics_.reserved_bytes.decrease(chunk->kind, static_cast<std::int64_t>(chunk->size));
   ++statistics_.num_device_free;
-  chunks_.erase(chunk);
+  chunks_.back()->number = chunk->number;
+  std::swap(chunks_[chunk->number], chunks_.back());
+  chunks_.pop_back();
   delete chunk;
   return true;
 }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <span>
-#include <unordered_set>
 #include <vector>
 
 #include "driver/driver.h"
@@ -17,6 +16,7 @@ struct Chunk {
   Address home = 0;           // its address in an arena; 0 while it is loose
   std::uint32_t aliases = 0;  // sBlocks that map it too
   PoolKind kind = PoolKind::large;
+  std::size_t number = 0;  // among all there are
 };
 
 class Chunks {
@@ -27,9 +27,8 @@ class Chunks {
   ~Chunks();  // gives back what is still loose
 
   Bytes reserved() const { return reserved_; }
-  std::size_t count() const { return chunks_.size(); }
   Bytes doomed_bytes() const;  // of chunks that the driver refused to take back
-  const std::unordered_set<Chunk*>& all() const { return chunks_; }
+  const std::vector<Chunk*>& all() const { return chunks_; }
 
   Chunk* create(Bytes size, PoolKind kind);  // nullptr: the driver refused
   void destroy(Chunk* chunk);                // must be unmapped everywhere
@@ -50,7 +49,7 @@ class Chunks {
   };
   Driver& driver_;
   Statistics& statistics_;
-  std::unordered_set<Chunk*> chunks_;
+  std::vector<Chunk*> chunks_;
   bool try_destroy(Chunk* chunk);
 
   std::vector<Span> stuck_;     // mappings that could not be undone

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/zeroed.h"
+
 namespace gmlake {
 
 // A set of small numbers that finds the next member from a given number on.
@@ -115,7 +117,7 @@ class Bins {
   }
 
  private:
-  std::vector<Node*> heads_;  // by size
+  Zeroed<Node*> heads_;  // by size
   SizeSet filled_;
 };
 

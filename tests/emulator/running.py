@@ -1,5 +1,5 @@
 """`gmlake run --emulate` as tests use it. Without a CUDA build of PyTorch these tests are skipped, and the run's last
-lines say so; where GMLAKE_REQUIRE_TORCH is set, as in CI, that is a failure.
+lines say so; where REQUIRE_TORCH is set, as in CI, that is a failure.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Emulated:
         """Skip whatever needs PyTorch if it is not here."""
         folder = find_torch()
         if folder is None or not (folder / "libtorch_cuda.so").is_file():
-            if os.environ.get("GMLAKE_REQUIRE_TORCH"):
+            if os.environ.get("REQUIRE_TORCH"):
                 pytest.fail(MISSING)
             pytest.skip(MISSING)
 
