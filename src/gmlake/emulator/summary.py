@@ -25,6 +25,7 @@ def show(findings: Findings, plan: Plan) -> None:
     else:
         console.print("No process used CUDA, or none lived to report what it needed.")
     _show_reads(console, findings.processes, plan)
+    _show_hazards(console, findings.processes)
     if findings.unimplemented:
         console.print(f"Not implemented, but called: {_first(findings.unimplemented)}.")
     for process in findings.processes:
@@ -85,6 +86,15 @@ def _show_reads(console: Console, processes: list[dict[str, Any]], plan: Plan) -
         order = sorted(times, key=lambda place: -times[place])
         places = _first([f"{place} ({times[place]}×)" for place in order])
         console.print(f"Values that the program read back, which are not real: {escape(places)}.")
+
+
+def _show_hazards(console: Console, processes: list[dict[str, Any]]) -> None:
+    hazards = sum(process.get("hazards") or 0 for process in processes)
+    if hazards:
+        console.print(f"Memory used by two streams with nothing to order them: {hazards} times (each is told above).")
+    missing = {name for process in processes for name in process.get("not_computed") or ()}
+    if missing:
+        console.print(f"Not computed, so that what depends on it is not real: {escape(_first(sorted(missing)))}.")
 
 
 def _first(items: list[str]) -> str:

@@ -24,7 +24,9 @@ def start(text: str) -> None:
         if importlib.util.find_spec("gmlake.emulator.inside.values"):
             _part("values").start(settings)
         if settings.compute:
-            _part("compute").start(settings)
+            compute = _part("compute")
+            compute.start(settings)
+            _part("report").add("not_computed", compute.not_redone)
         if settings.solo is not None:
             _part("ranks").start(settings.solo.world_size, settings.solo.rank)
         elif not settings.compute:
