@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.emulator.running import Done, Emulated
 
 JOBS = Path(__file__).parent / "jobs"
@@ -11,12 +13,13 @@ TWO = ("torchrun", "--nproc-per-node", "2")
 NO_WARNING = {"OMP_NUM_THREADS": "1"}
 
 
-def torchrun(emulated: Emulated, job: str | Path, *options: object) -> Done:
-    return emulated.command([*TWO, JOBS / job], "--gpus", 2, *options, env=NO_WARNING)
+def torchrun(emulated: Emulated, job: str | Path, *options: object, arguments: tuple[str, ...] = ()) -> Done:
+    return emulated.command([*TWO, JOBS / job, *arguments], "--gpus", 2, *options, env=NO_WARNING)
 
 
-def test_values_go_from_process_to_process(emulated: Emulated) -> None:
-    done = torchrun(emulated, "processes.py")
+@pytest.mark.parametrize("start", ["lazy", "eager"])
+def test_values_go_from_process_to_process(emulated: Emulated, start: str) -> None:
+    done = torchrun(emulated, "processes.py", arguments=(start,))
     assert done.status == 0, done.stderr[-4000:]
     assert sorted(done.stdout.splitlines()) == ["rank 0 is done", "rank 1 is done"]
     assert done.report["unimplemented"] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import torch
@@ -91,14 +92,14 @@ def groups() -> None:
 def main() -> None:
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-    for eager in (None, device):  # communicators made when they are needed, or at once and then split
-        dist.init_process_group("nccl", device_id=eager)
-        tensors()
-        messages()
-        objects()
-        groups()
-        dist.barrier()
-        dist.destroy_process_group()
+    # Communicators are made when they are needed, or at once and then split.
+    dist.init_process_group("nccl", device_id=device if "eager" in sys.argv else None)
+    tensors()
+    messages()
+    objects()
+    groups()
+    dist.barrier()
+    dist.destroy_process_group()
     print("rank", RANK, "is done")
 
 
