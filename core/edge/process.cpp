@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cctype>
@@ -17,6 +18,8 @@ namespace gmlake {
 namespace {
 
 constexpr std::string_view prefix = "GMLAKE_";
+// Switches of the product that its other parts read: not options of the allocator.
+constexpr std::array<std::string_view, 4> switches{"GMLAKE_DEVICE", "GMLAKE_EMULATE", "GMLAKE_RECORD", "GMLAKE_LOG"};
 
 struct Slot {
   std::mutex making;
@@ -54,10 +57,12 @@ Options options_from_environment() {
     const std::string_view variable = *entry;
     const std::size_t equals = variable.find('=');
     if (!variable.starts_with(prefix) || equals == std::string_view::npos) continue;
+    const std::string_view name = variable.substr(0, equals);
+    if (std::ranges::find(switches, name) != switches.end()) continue;
     try {
-      options.set(lower(variable.substr(prefix.size(), equals - prefix.size())), variable.substr(equals + 1));
+      options.set(lower(name.substr(prefix.size())), variable.substr(equals + 1));
     } catch (const InvalidArgument& error) {
-      throw InvalidArgument(std::string(variable.substr(0, equals)) + ": " + error.what());
+      throw InvalidArgument(std::string(name) + ": " + error.what());
     }
   }
   return options;

@@ -22,7 +22,8 @@ ProcessDevice process_device(int device);
 // The allocator if the device has been used, or nullptr. Never throws, never waits.
 Allocator* process_allocator_if_used(int device) noexcept;
 
-// The options of "gmlake" as the environment sets them. Throws InvalidArgument that names the variable.
+// The options of "gmlake" as the environment sets them; switches of the product (GMLAKE_DEVICE and others) are left
+// alone. Throws InvalidArgument that names the variable.
 Options options_from_environment();
 
 }  // namespace gmlake
