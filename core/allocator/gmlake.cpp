@@ -80,7 +80,7 @@ inline void GMLakeAllocator::free(const Block& block, const Clock& clock, Bytes 
     const Address address = block.small != nullptr          ? block.small->address()
                             : block.large.extent != nullptr ? block.large.extent->address
                                                             : block.large.stitched->address;
-    supply_.journal.note(JournalEntry::Action::free_completed, address, bytes, 0);
+    supply_.journal.note(JournalEntry::Action::free_completed, address, bytes, 0, block.pool->id);
   }
   if (block.small != nullptr)
     block.pool->small.free(block.small);
@@ -111,7 +111,7 @@ Address GMLakeAllocator::allocate(Bytes size, Stream stream) {
   statistics.requested_bytes.increase(kind, static_cast<std::int64_t>(size));
   supply_.active += rounded;
   supply_.high_water = std::max(supply_.high_water, supply_.active);
-  supply_.journal.note(JournalEntry::Action::alloc, address, size, stream);
+  supply_.journal.note(JournalEntry::Action::alloc, address, size, stream, pool.id);
   return address;
 }
 
@@ -142,7 +142,7 @@ void GMLakeAllocator::release(Address address) {
   statistics.allocation.decrease(kind, 1);
   statistics.allocated_bytes.decrease(kind, static_cast<std::int64_t>(bytes));
   statistics.requested_bytes.decrease(kind, static_cast<std::int64_t>(requested));
-  supply_.journal.note(JournalEntry::Action::free_requested, address, requested, 0);
+  supply_.journal.note(JournalEntry::Action::free_requested, address, requested, 0, block.pool->id);
 
   const Clock clock = supply_.fences.now(lane);
   if (uses == 0)
@@ -235,6 +235,13 @@ Statistics GMLakeAllocator::statistics() const {
   Statistics statistics = supply_.statistics;
   statistics.fences = supply_.fences.count();
   return statistics;
+}
+
+Totals GMLakeAllocator::totals() const {
+  std::lock_guard guard(lock_);
+  const Statistics& statistics = supply_.statistics;
+  return {static_cast<Bytes>(statistics.allocated_bytes.all().current),
+          static_cast<Bytes>(statistics.reserved_bytes.all().current)};
 }
 
 void GMLakeAllocator::start_journal(std::size_t entries) {
