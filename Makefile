@@ -1,4 +1,4 @@
-# make demo    install into .venv and compare allocators on the bundled trace
+# make demo    install into .venv and fine-tune a 7B model on an emulated A100, under three allocators
 # make test    the same environment, then linters, types, sanitizers and all tests
 # make bench   the benchmarks
 # Needs python3 with its venv module and a C++20 compiler; everything else comes from PyPI into .venv.
@@ -13,12 +13,22 @@ PIP := $(BIN)/pip --disable-pip-version-check -qq
 .PHONY: demo test bench lint sanitize clean
 .DELETE_ON_ERROR:
 
-demo: .venv/installed
-	@$(BIN)/gmlake replay demo
+LORA := examples/lora.py
+TRACE := build/lora.gmt
 
-test: lint sanitize
+demo: .venv/trainable
+	@mkdir -p $(dir $(TRACE))
+	@echo "1. $(LORA), a LoRA fine-tuning of a 7B model, on an emulated A100 with PyTorch's own allocator:"
+	@$(BIN)/gmlake run --emulate a100-80g --record $(TRACE) -f -- python $(LORA)
+	@echo; echo "2. The same with PyTorch's expandable segments:"
+	@PYTORCH_ALLOC_CONF=expandable_segments:True $(BIN)/gmlake run --emulate a100-80g -- python $(LORA)
+	@echo; echo "3. The recorded trace on every allocator, GMLake among them:"
+	@$(BIN)/gmlake replay $(TRACE)
+
+# With everything installed nothing may be skipped for want of PyTorch.
+test: lint sanitize .venv/emulated
 	@echo "tests"
-	@$(BIN)/pytest
+	@REQUIRE_TORCH=1 $(BIN)/pytest
 
 lint: .venv/developing
 	@echo "ruff, mypy, clang-format, layers"
@@ -53,4 +63,14 @@ clean:
 # The package is there already: this adds only the tools its extra names.
 .venv/developing: .venv/installed
 	@$(PIP) install 'gmlake[dev]'
+	@touch $@
+
+# The CUDA build of PyTorch without NVIDIA's libraries (1.4 GB), and what is trained with it.
+.venv/trainable: .venv/installed requirements/emulated.txt
+	@echo "installing PyTorch and the training stack for the emulated device"
+	@$(PIP) install --no-deps -r requirements/emulated.txt
+	@touch $@
+
+.venv/emulated: .venv/trainable requirements/deepspeed.txt
+	@DS_BUILD_OPS=0 $(PIP) install --no-deps --no-build-isolation -r requirements/deepspeed.txt
 	@touch $@

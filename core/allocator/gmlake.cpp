@@ -72,11 +72,22 @@ inline GMLakeAllocator::Block GMLakeAllocator::find(Address address) const {
   return block;
 }
 
-inline void GMLakeAllocator::free(const Block& block, const Clock& clock, Bytes bytes, PoolKind kind) {
-  supply_.statistics.active.decrease(kind, 1);
-  supply_.statistics.active_bytes.decrease(kind, static_cast<std::int64_t>(bytes));
-  supply_.active -= bytes;
-  if (supply_.journal.on()) {
+inline GMLakeAllocator::Use GMLakeAllocator::use(const Block& block) {
+  if (block.small != nullptr)
+    return {.kind = PoolKind::small,
+            .bytes = block.small->bytes(),
+            .requested = block.small->use.requested,
+            .lane = block.pool->small.lane(block.small),
+            .others = block.small->use.lanes};
+  const Bytes bytes = Lake::size(block.large);
+  if (const Extent* extent = block.large.extent; extent != nullptr) [[likely]]
+    return {PoolKind::large, bytes, extent->requested, extent->user, extent->uses};
+  const SBlock* stitched = block.large.stitched;
+  return {PoolKind::large, bytes, stitched->requested, stitched->user, stitched->uses};
+}
+
+inline void GMLakeAllocator::free(const Block& block, const Clock& clock, Bytes bytes) {
+  if (supply_.journal.on()) [[unlikely]] {
     const Address address = block.small != nullptr          ? block.small->address()
                             : block.large.extent != nullptr ? block.large.extent->address
                                                             : block.large.stitched->address;
@@ -85,7 +96,7 @@ inline void GMLakeAllocator::free(const Block& block, const Clock& clock, Bytes 
   if (block.small != nullptr)
     block.pool->small.free(block.small);
   else
-    block.pool->lake.free(block.large, clock);
+    block.pool->lake.free(block.large, bytes, clock);
 }
 
 // ---- the five calls of a client
@@ -102,15 +113,7 @@ Address GMLakeAllocator::allocate(Bytes size, Stream stream) {
   if (address == 0) address = climb(pool, rounded, size, stream);
 
   const PoolKind kind = rounded <= supply_.policy.small_limit ? PoolKind::small : PoolKind::large;
-  const auto bytes = static_cast<std::int64_t>(rounded);
-  Statistics& statistics = supply_.statistics;
-  statistics.allocation.increase(kind, 1);
-  statistics.active.increase(kind, 1);
-  statistics.allocated_bytes.increase(kind, bytes);
-  statistics.active_bytes.increase(kind, bytes);
-  statistics.requested_bytes.increase(kind, static_cast<std::int64_t>(size));
-  supply_.active += rounded;
-  supply_.high_water = std::max(supply_.high_water, supply_.active);
+  supply_.tally.allocate(kind, rounded, size);
   supply_.journal.note(JournalEntry::Action::alloc, address, size, stream, pool.id);
   return address;
 }
@@ -119,41 +122,20 @@ void GMLakeAllocator::release(Address address) {
   if (address == 0) return;
   std::lock_guard guard(lock_);
   const Block block = find(address);
-  const bool small = block.small != nullptr;
-  const PoolKind kind = small ? PoolKind::small : PoolKind::large;
-  const Bytes bytes = small ? block.small->bytes() : block.pool->lake.size(block.large);
-  Bytes requested = 0;
-  LaneSet uses = 0;
-  Lane lane = 0;
-  if (small) {
-    requested = block.small->use.requested;
-    uses = block.small->use.lanes;
-    lane = block.pool->small.lane(block.small);
-  } else if (block.large.extent != nullptr) {
-    requested = block.large.extent->requested;
-    uses = block.large.extent->uses;
-    lane = block.large.extent->user;
-  } else {
-    requested = block.large.stitched->requested;
-    uses = block.large.stitched->uses;
-    lane = block.large.stitched->user;
-  }
-  Statistics& statistics = supply_.statistics;
-  statistics.allocation.decrease(kind, 1);
-  statistics.allocated_bytes.decrease(kind, static_cast<std::int64_t>(bytes));
-  statistics.requested_bytes.decrease(kind, static_cast<std::int64_t>(requested));
-  supply_.journal.note(JournalEntry::Action::free_requested, address, requested, 0, block.pool->id);
-
-  const Clock clock = supply_.fences.now(lane);
-  if (uses == 0)
-    free(block, clock, bytes, kind);
+  const Use use = this->use(block);
+  supply_.tally.release(use.kind, use.bytes, use.requested);
+  supply_.journal.note(JournalEntry::Action::free_requested, address, use.requested, 0, block.pool->id);
+  if (use.others == 0)
+    free(block, supply_.fences.now(use.lane), use.bytes);
   else
-    postpone(block, clock, uses);
+    postpone(block, use);
 }
 
 // Other streams used the block: it stays in limbo until they have passed this point.
-void GMLakeAllocator::postpone(const Block& block, Clock clock, LaneSet uses) {
-  each_lane(uses, [&](Lane other) { supply_.fences.stamp(clock, other); });
+void GMLakeAllocator::postpone(const Block& block, const Use& use) {
+  Clock clock = supply_.fences.now(use.lane);
+  each_lane(use.others, [&](Lane other) { supply_.fences.stamp(clock, other); });
+  supply_.tally.postpone(use.kind, use.bytes);
   if (block.small != nullptr)
     block.small->limbo = true;
   else if (block.large.extent != nullptr)
@@ -219,10 +201,10 @@ bool GMLakeAllocator::settle_limbo(bool wait) {
     }
     if (!(wait ? supply_.fences.synchronize(ticket_) : supply_.fences.passed(ticket_))) return false;
     for (const Limbo& entry : waiting_) {
-      const bool small = entry.block.small != nullptr;
       if (entry.block.large.extent != nullptr) entry.block.large.extent->state = Extent::State::live;
-      const Bytes bytes = small ? entry.block.small->bytes() : entry.block.pool->lake.size(entry.block.large);
-      free(entry.block, entry.clock, bytes, small ? PoolKind::small : PoolKind::large);
+      const Use use = this->use(entry.block);
+      supply_.tally.settle(use.kind, use.bytes);
+      free(entry.block, entry.clock, use.bytes);
     }
     waiting_.clear();
   }
@@ -233,15 +215,16 @@ Statistics GMLakeAllocator::statistics() const {
   std::lock_guard guard(lock_);
   refresh_inactive();
   Statistics statistics = supply_.statistics;
+  supply_.tally.show(statistics);
   statistics.fences = supply_.fences.count();
   return statistics;
 }
 
 Totals GMLakeAllocator::totals() const {
   std::lock_guard guard(lock_);
-  const Statistics& statistics = supply_.statistics;
-  return {static_cast<Bytes>(statistics.allocated_bytes.all().current),
-          static_cast<Bytes>(statistics.reserved_bytes.all().current)};
+  Statistics statistics;
+  supply_.tally.show(statistics);
+  return {static_cast<Bytes>(statistics.allocated_bytes.all().current), supply_.chunks.reserved()};
 }
 
 void GMLakeAllocator::start_journal(std::size_t entries) {
@@ -256,11 +239,13 @@ std::vector<JournalEntry> GMLakeAllocator::journal() const {
 
 void GMLakeAllocator::reset_peaks() {
   std::lock_guard guard(lock_);
+  supply_.tally.reset_peaks();
   supply_.statistics.reset_peaks();
 }
 
 void GMLakeAllocator::reset_accumulated() {
   std::lock_guard guard(lock_);
+  supply_.tally.reset_accumulated();
   supply_.statistics.reset_accumulated();
 }
 

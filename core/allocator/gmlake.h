@@ -51,6 +51,13 @@ class GMLakeAllocator final : public Allocator {
     Lake::Block large;
     explicit operator bool() const { return small != nullptr || large; }
   };
+  struct Use {  // of a block, by the client
+    PoolKind kind;
+    Bytes bytes;
+    Bytes requested;
+    Lane lane;       // of the stream it was allocated on
+    LaneSet others;  // further ones it was used on
+  };
   // The ordinary pool and the private ones. A private pool lives while a graph uses it or a block of it is out.
   struct Pool {
     Pool(Supply& supply, PoolId the_id, Address range, Bytes size, Bytes lake_size);
@@ -87,8 +94,9 @@ class GMLakeAllocator final : public Allocator {
   Address climb(Pool& pool, Bytes rounded, Bytes size, Stream stream);
   Block find(Address address) const;  // throws unless it is in use
   Block find_private(Address address) const;
-  void postpone(const Block& block, Clock clock, LaneSet uses);
-  void free(const Block& block, const Clock& clock, Bytes bytes, PoolKind kind);
+  static Use use(const Block& block);
+  void postpone(const Block& block, const Use& use);
+  void free(const Block& block, const Clock& clock, Bytes bytes);
   bool settle_limbo(bool wait);
   void release_unused_pools();
   void give_back_everything();

@@ -168,8 +168,7 @@ void GMLakeAllocator::check() const {
     fail("reserved bytes differ from the chunks that exist");
   if (mapped + supply_.chunks.doomed_bytes() != chunks)
     fail("active and inactive bytes do not add up to reserved bytes");
-  if (active != supply_.active || active != static_cast<Bytes>(statistics.active_bytes.all().current))
-    fail("active bytes differ from the blocks that are out");
+  if (active != supply_.tally.active()) fail("active bytes differ from the blocks that are out");
 }
 
 }  // namespace gmlake

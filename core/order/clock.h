@@ -32,9 +32,19 @@ class Clock {
  public:
   Clock() = default;
   Clock(Lane lane, std::uint32_t epoch) : lanes_(only(lane)), recent_(lane), recent_epoch_(epoch) {}
+  Clock(const Clock& other) { *this = other; }
+  Clock& operator=(const Clock& other) {
+    lanes_ = other.lanes_;
+    recent_ = other.recent_;
+    recent_epoch_ = other.recent_epoch_;
+    if (several(lanes_)) epochs_ = other.epochs_;
+    return *this;
+  }
 
   LaneSet lanes() const { return lanes_; }  // those that have used the memory
-  std::uint32_t epoch(Lane lane) const { return lane == recent_ ? recent_epoch_ : epochs_[lane]; }
+  std::uint32_t epoch(Lane lane) const {    // 0: never used by this lane
+    return lane == recent_ ? recent_epoch_ : (lanes_ & only(lane)) != 0 ? epochs_[lane] : 0;
+  }
 
   void set(Lane lane, std::uint32_t epoch) {
     if (lane != recent_) {
@@ -45,7 +55,7 @@ class Clock {
     recent_epoch_ = epoch;
   }
   void merge(const Clock& other) {
-    if (lanes_ == other.lanes_ && (lanes_ & (lanes_ - 1)) == 0) {  // both know the same single lane
+    if (lanes_ == other.lanes_ && !several(lanes_)) {  // both know the same single lane
       recent_epoch_ = std::max(recent_epoch_, other.recent_epoch_);
       return;
     }
@@ -53,10 +63,12 @@ class Clock {
   }
 
  private:
+  static bool several(LaneSet lanes) { return (lanes & (lanes - 1)) != 0; }
+
   LaneSet lanes_ = 0;
   Lane recent_ = lane_count;                        // the lane that was set last; none of them at first
   std::uint32_t recent_epoch_ = 0;                  // its epoch, instead of the one below
-  std::array<std::uint32_t, lane_count> epochs_{};  // 0: never used by this lane
+  std::array<std::uint32_t, lane_count> epochs_{};  // of the other lanes that have used the memory
 };
 
 }  // namespace gmlake

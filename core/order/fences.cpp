@@ -33,34 +33,36 @@ Lane Fences::look_up(Stream stream) {
 bool Fences::wait(const Clock& clock, Stream stream) {
   const Lane waiter = lane(stream);
   bool waited = false;
-  for (Lane other = 0; other < lane_count; ++other) {
-    if (clock.epoch(other) <= done_[waiter][other]) continue;
-    std::vector<Event> events;
-    bool ordered = !captured(stream) && record(other, events);
-    for (Event event : events) {
+  bool refused = false;
+  each_lane(clock.lanes(), [&](Lane other) {
+    if (refused || clock.epoch(other) <= done_[waiter][other]) return;
+    recorded_.clear();
+    bool ordered = !captured(stream) && record(other, recorded_);
+    for (Event event : recorded_) {
       ordered = ordered && driver_.wait(stream, event) == Status::success;
       give_event(event);  // a wait that was enqueued keeps what it waits for, whatever becomes of the event
     }
-    if (!ordered) return false;
+    refused = !ordered;
+    if (refused) return;
     waited = true;
     // What one stream of the crowd waited for says nothing about the others.
     if (waiter != crowd) done_[waiter][other] = epoch_[other] - 1;
-  }
-  if (waited) ++fences_;
-  return true;
+  });
+  if (waited && !refused) ++fences_;
+  return !refused;
 }
 
 bool Fences::mark(const Clock& clock, Ticket& ticket) {
-  for (Lane lane = 0; lane < lane_count; ++lane) {
-    if (clock.epoch(lane) <= finished_[lane]) continue;
-    if (!record(lane, ticket.events)) {
-      for (Event event : ticket.events) give_event(event);
-      ticket = {};
-      return false;
-    }
+  bool refused = false;
+  each_lane(clock.lanes(), [&](Lane lane) {
+    if (refused || clock.epoch(lane) <= finished_[lane]) return;
+    refused = !record(lane, ticket.events);
     ticket.epochs[lane] = epoch_[lane] - 1;
-  }
-  return true;
+  });
+  if (!refused) return true;
+  for (Event event : ticket.events) give_event(event);
+  ticket = {};
+  return false;
 }
 
 bool Fences::passed(Ticket& ticket) {
@@ -98,10 +100,12 @@ bool Fences::drain() {
 
 void Fences::finish(Ticket& ticket) {
   for (Lane lane = 0; lane < lane_count; ++lane) {
-    finished_[lane] = std::max(finished_[lane], ticket.epochs[lane]);
+    if (ticket.epochs[lane] <= finished_[lane]) continue;
+    finished_[lane] = ticket.epochs[lane];
     for (auto& known : done_) known[lane] = std::max(known[lane], finished_[lane]);
   }
-  ticket = {};
+  ticket.epochs = {};
+  ticket.events.clear();  // and keep the room for the next time
 }
 
 bool Fences::capturing() const {

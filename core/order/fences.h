@@ -75,6 +75,7 @@ class Fences {
   std::array<std::uint32_t, lane_count> finished_{};  // the last epoch that the device is known to have completed
   std::vector<Event> events_;                         // all there are
   std::vector<Event> spare_;                          // in no ticket
+  std::vector<Event> recorded_;                       // for the wait under way
   Stream last_stream_ = 0;
   Lane last_lane_ = 0;
   bool known_ = false;

@@ -7,11 +7,6 @@
 #include "base/units.h"
 
 namespace gmlake {
-namespace {
-
-constexpr Bytes largest_indexed = Arena::unit * INT32_MAX;  // just below 1 TiB; whatever is larger is not looked up
-
-}  // namespace
 
 Arena::Arena(Address range, Bytes size, Bytes page)
     : range_(range), size_(size), page_(page), page_shift_(std::countr_zero(page)), top_(range) {
@@ -31,6 +26,7 @@ Arena::Index::Index() : bins(large / unit) {}
 
 Arena::Index& Arena::make_index(Lane owner) {
   index_[owner] = std::make_unique<Index>();
+  index_[owner]->lowest.resize(cells_.size());
   return *index_[owner];
 }
 
@@ -90,6 +86,12 @@ std::size_t Arena::next_idle_page(std::size_t page) const {
   return word * word_bits + static_cast<std::size_t>(std::countr_zero(pages));
 }
 
+bool Arena::any_free() const {
+  const Extent* extent = idle_from(first_extent_);
+  while (extent != nullptr && extent->state != Extent::State::free) extent = idle_from(extent->next);
+  return extent != nullptr;
+}
+
 bool Arena::is_free(Address at, Bytes size) const {
   for (Extent* extent = covering(at);; extent = extent->next) {
     if (extent->state != Extent::State::free) return false;
@@ -133,7 +135,6 @@ void Arena::give_back(Extent* block, const Clock& clock) {
     Extent* next = block->next;
     block->joined = false;
     block->clock.merge(clock);
-    free_bytes_ += block->size;
     become(block, Extent::State::free);
     block = next;
   }
@@ -150,7 +151,6 @@ void Arena::settle_at(Address at, Chunk* chunk, Lane owner, const Clock& clock) 
   chunk->home = at;
   extent->owner = owner;
   extent->clock = clock;
-  free_bytes_ += extent->size;
   top_ = std::max(top_, extent->end());
   become(extent, Extent::State::free);
 }
@@ -181,22 +181,10 @@ void Arena::bury(Address at, Bytes size) {
 
 // ---- the list of extents and its indexes
 
-Extent* Arena::make(const Extent& like) {
-  if (spare_.empty()) {
-    store_.emplace_back();
-    spare_.push_back(&store_.back());
-  }
-  Extent* extent = spare_.back();
-  spare_.pop_back();
-  *extent = like;
-  ++extent_count_;
-  return extent;
-}
-
-void Arena::drop(Extent* extent) {
-  unlink(extent);
-  spare_.push_back(extent);
-  --extent_count_;
+void Arena::add_spares() {
+  auto& extents = *store_.emplace_back(std::make_unique<std::array<Extent, 256>>());
+  for (std::size_t i = 0; i < extents.size(); ++i) extents[i].next = i + 1 < extents.size() ? &extents[i + 1] : nullptr;
+  spare_ = extents.data();
 }
 
 void Arena::link_after(Extent* extent, Extent* before) {
@@ -251,19 +239,6 @@ Extent* Arena::join_previous(Extent* extent, Extent::State state) {
   return previous;
 }
 
-void Arena::list_large(Extent* extent) {
-  const std::size_t cell = cell_of(extent->address);
-  if (cell >= cells_.size()) cells_.resize(std::max(cell + 1, 2 * cells_.size()));
-  FirstFit& lowest = index(extent->owner).lowest;
-  if (cell >= lowest.count()) lowest.resize(cells_.size());
-  cells_[cell] = extent;
-  lowest.insert(cell, indexed(extent->size));
-}
-
-FirstFit::Size Arena::indexed(Bytes size) {
-  return static_cast<FirstFit::Size>(std::min(size, largest_indexed) / unit);
-}
-
 void Arena::reach(Address end) {
   const std::size_t pages = page_of(std::min(end, range_ + size_) + page_ - 1);
   if (pages <= starts_.size()) return;
@@ -272,6 +247,9 @@ void Arena::reach(Address end) {
   chunks_.resize(wanted);
   occupied_.resize(wanted / word_bits + 1);
   idle_.resize(occupied_.size());
+  cells_.resize(wanted * page_ / large + 1);
+  for (auto& index : index_)
+    if (index != nullptr) index->lowest.resize(cells_.size());
 }
 
 void Arena::check() const {
@@ -279,7 +257,6 @@ void Arena::check() const {
     throw BrokenInvariant("arena: " + what + " at address " + std::to_string(at));
   };
   Address at = range_;
-  Bytes free = 0;
   std::int64_t listed = 0;  // large free extents
   for (Extent* extent = first_extent_; extent != nullptr; extent = extent->next) {
     if (extent->address != at) fail("extents do not tile the range", extent->address);
@@ -290,7 +267,6 @@ void Arena::check() const {
     for (Address page = round_up(at - range_, page_) + range_; page < std::min(extent->end(), top_); page += page_)
       if ((chunk_at(page) != nullptr) != extent->mapped()) fail("mapped extents and chunks differ", page);
     if (extent->state == Extent::State::free) {
-      free += extent->size;
       Index& index = *index_[extent->owner];
       const FirstFit::Size units = indexed(extent->size);
       const std::size_t cell = cell_of(at);
@@ -309,7 +285,6 @@ void Arena::check() const {
       if (index_[owner]->lowest.at(cell) != 0) --listed;
   }
   if (listed != 0) fail("an index knows more or fewer large extents than there are", range_);
-  if (free != free_bytes_) fail("free bytes are miscounted", range_);
 }
 
 }  // namespace gmlake

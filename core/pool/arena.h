@@ -7,7 +7,6 @@
 #pragma once
 
 #include <array>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -55,7 +54,6 @@ class Arena {
       take_front(free, size, state);
     else
       free->state = state;
-    free_bytes_ -= size;
     free->user = user;
     free->uses = 0;
     return free;
@@ -68,8 +66,7 @@ class Arena {
   void leave(Chunk* chunk, Extent::State state);
   void bury(Address at, Bytes size);  // a dying span has been unmapped: now it is a hole
 
-  Bytes free_bytes() const { return free_bytes_; }
-  std::size_t extent_count() const { return extent_count_; }
+  bool any_free() const;
   Address top() const { return top_; }  // nothing was ever mapped at or above
 
   void check() const;  // throws BrokenInvariant
@@ -83,8 +80,20 @@ class Arena {
     idle_[page / word_bits] |= bit(page);
   }
   std::size_t next_idle_page(std::size_t page) const;  // from this one on
-  Extent* make(const Extent& like);
-  void drop(Extent* extent);
+  Extent* make(const Extent& like) {
+    if (spare_ == nullptr) [[unlikely]]
+      add_spares();
+    Extent* extent = spare_;
+    spare_ = extent->next;
+    *extent = like;
+    return extent;
+  }
+  void add_spares();
+  void drop(Extent* extent) {
+    unlink(extent);
+    extent->next = spare_;
+    spare_ = extent;
+  }
   void link_after(Extent* extent, Extent* before);
   void unlink(Extent* extent);
   Extent* split(Extent* extent, Bytes size);  // keeps the front, returns the rest
@@ -113,9 +122,9 @@ class Arena {
   }
   [[gnu::always_inline]] void unlist(Extent* extent) {
     if (extent->size < large)
-      index(extent->owner).bins.erase(extent, extent->size / unit);
+      index_[extent->owner]->bins.erase(extent, extent->size / unit);
     else
-      index(extent->owner).lowest.erase(cell_of(extent->address));
+      index_[extent->owner]->lowest.erase(cell_of(extent->address));
   }
   struct Index {  // the free extents of a lane
     Index();
@@ -128,9 +137,16 @@ class Arena {
   std::size_t cell_of(Address address) const { return (address - range_) / large; }
   Extent* fit_large(Index& index, Bytes size) const;
   void take_front(Extent* free, Bytes size, Extent::State state);
-  void list_large(Extent* extent);
-  static FirstFit::Size indexed(Bytes size);  // as the index of large extents counts it
-  void reach(Address end);                   // makes the page tables long enough
+  void list_large(Extent* extent) {
+    const std::size_t cell = cell_of(extent->address);
+    cells_[cell] = extent;
+    index(extent->owner).lowest.insert(cell, indexed(extent->size));
+  }
+  static constexpr Bytes largest_indexed = unit * INT32_MAX;  // just below 1 TiB; what is larger is not looked up
+  static FirstFit::Size indexed(Bytes size) {                 // as the index of large extents counts it
+    return static_cast<FirstFit::Size>(std::min(size, largest_indexed) / unit);
+  }
+  void reach(Address end);  // makes the page tables long enough
   Address range_;
   Bytes size_;
   Bytes page_;
@@ -143,10 +159,8 @@ class Arena {
   std::vector<Chunk*> chunks_;  // per page: the chunk at home there
   std::array<std::unique_ptr<Index>, lane_count> index_;
   std::vector<Extent*> cells_;  // per 32 MiB: the large free extent that begins there, of which there can be one only
-  std::deque<Extent> store_;
-  std::vector<Extent*> spare_;
-  Bytes free_bytes_ = 0;
-  std::size_t extent_count_ = 0;
+  std::vector<std::unique_ptr<std::array<Extent, 256>>> store_;
+  Extent* spare_ = nullptr;  // in no list but this one, by `next`
   Address top_;
 };
 

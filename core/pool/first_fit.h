@@ -1,5 +1,6 @@
 // "Which is the lowest cell that holds at least this size?" in a handful of steps, however many cells there are: a tree
-// over cells, sixteen children to a node, so that a node is a cache line. It knows cells and sizes, not what is in them.
+// over cells, sixteen children to a node, so that a node is a cache line. It knows cells and sizes, not what is in
+// them.
 //
 // A node holds an upper bound of its children, not their maximum: what leaves a cell leaves the bounds above it as they
 // are, and a search that finds one too high corrects it and goes on. Extents shrink and grow all the time, but are
@@ -81,8 +82,8 @@ class FirstFit {
 #endif
   }
 
-  std::vector<Node> nodes_;                   // level after level, leaves first
-  std::array<Node*, most_levels> levels_{};   // where each begins
+  std::vector<Node> nodes_;                  // level after level, leaves first
+  std::array<Node*, most_levels> levels_{};  // where each begins
   std::size_t depth_ = 0;
   std::size_t count_ = 0;
 };

@@ -40,15 +40,15 @@ Lake::Block Lake::find(Address address) const {
   return {live ? extent : nullptr, nullptr};
 }
 
-Bytes Lake::size(Block block) const {
+Bytes Lake::size(Block block) {
   if (block.stitched != nullptr) return block.stitched->serves;
   Bytes size = block.extent->size;
   for (const Extent* part = block.extent; part->joined; part = part->next) size += part->next->size;
   return size;
 }
 
-void Lake::free(Block block, const Clock& clock) {
-  active_ -= size(block);
+void Lake::free(Block block, Bytes size, const Clock& clock) {
+  active_ -= size;
   if (block.stitched != nullptr)
     stitched_.deactivate(block.stitched, clock);
   else
@@ -84,20 +84,20 @@ Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Str
   if (Extent* other = borrow(size, lane, false); other != nullptr)
     if (Address at = take_fenced(other->address, size, requested, lane, stream); at != 0) return at;
 
-  const std::vector<Gap> all = gaps(size, size, lane, Mixing::any);
-  if (auto window = best_window(all, size, supply_.page); window && window->unmapped == 0)
-    if (Address at = take_fenced(window->at, size, requested, lane, stream); at != 0) return at;
+  const std::optional<Place> best = best_place(size, size, lane, Mixing::any);
+  if (best && best->window.unmapped == 0)
+    if (Address at = take_fenced(best->window.at, size, requested, lane, stream); at != 0) return at;
   const bool comes_again = recurrence_.size(size);
   const bool same_point = recurrence_.point(size, active_);
   // More than one sBlock of a size pays only for a program that repeats itself.
   if (comes_again && (same_point || !stitched_.serves(size)))
     if (Address at = alias(size, requested, lane, stream); at != 0) return at;
-  if (Address at = rehome(all, size, requested, lane, stream); at != 0) return at;
+  if (best)
+    if (Address at = rehome(*best, size, requested, lane, stream); at != 0) return at;
   // The best window may be bounded in a way that the chunks at hand do not fit. The arena's end never is. It is looked
   // up again, because chunks may have moved before the driver refused.
-  const std::vector<Gap> again = gaps(size, size, lane, Mixing::any);
-  if (again.empty()) return 0;
-  return rehome(std::span(&again.back(), 1), size, requested, lane, stream);
+  const std::optional<Place> last = last_place(size, lane);
+  return last ? rehome(*last, size, requested, lane, stream) : 0;
 }
 
 bool Lake::settle(bool wait) {
@@ -131,15 +131,15 @@ Extent* Lake::borrow(Bytes size, Lane lane, bool settled) const {
   return best;
 }
 
-// The gaps of at least this size that lack no more memory than this, at least where they lack least.
-std::vector<Gap> Lake::gaps(Bytes size, Bytes lack, Lane lane, Mixing mixing) const {
+template <typename Visit>
+void Lake::each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visit) const {
   auto usable = [&](const Extent* extent) {
     if (extent->state == Extent::State::hole) return true;
     return extent->state == Extent::State::free &&
            (mixing == Mixing::any || extent->owner == lane ||
             (kind_ == Kind::shared && supply_.fences.settled(extent->clock, lane)));
   };
-  std::vector<Gap> result;
+  Gap gap;
   for (const Extent* extent = arena_.idle_from(arena_.first()); extent != nullptr; extent = arena_.idle_from(extent)) {
     const Extent* first = extent;
     Bytes mapped = 0;
@@ -147,13 +147,34 @@ std::vector<Gap> Lake::gaps(Bytes size, Bytes lack, Lane lane, Mixing mixing) co
       if (extent->state == Extent::State::free) mapped += extent->size;
     const Address end = extent != nullptr ? extent->address : arena_.range() + arena_.size();
     if (end - first->address >= size && (mapped >= size || size - mapped <= lack)) {
-      Gap& gap = result.emplace_back();
+      gap.clear();
       for (const Extent* piece = first; piece != extent; piece = piece->next)
         gap.push_back({piece->address, piece->size, piece->state == Extent::State::free});
+      if (!visit(gap)) return;
     }
     if (extent != nullptr) extent = extent->next;
   }
-  return result;
+}
+
+// The window that lacks least; the lowest of equals.
+std::optional<Lake::Place> Lake::best_place(Bytes size, Bytes lack, Lane lane, Mixing mixing) const {
+  std::optional<Place> best;
+  each_gap(size, lack, lane, mixing, [&](const Gap& gap) {
+    const Window window = best_window(gap, size, supply_.page);
+    if (!best || window.unmapped < best->window.unmapped) best = {gap, window};
+    return best->window.unmapped > 0;
+  });
+  return best;
+}
+
+// A window in the last gap, which reaches to the arena's end.
+std::optional<Lake::Place> Lake::last_place(Bytes size, Lane lane) const {
+  std::optional<Place> last;
+  each_gap(size, size, lane, Mixing::any, [&](const Gap& gap) {
+    last = {gap, best_window(gap, size, supply_.page)};
+    return true;
+  });
+  return last;
 }
 
 // Chunks that are free as a whole and lie outside [from, to): those amid little free memory first, because they are of

@@ -40,10 +40,10 @@ class Lake {
     explicit operator bool() const { return extent != nullptr || stitched != nullptr; }
   };
   Block find(Address address) const;
-  Bytes size(Block block) const;
-  void free(Block block, const Clock& clock);
+  static Bytes size(Block block);
+  void free(Block block, Bytes size, const Clock& clock);
   bool empty() const { return active_ == 0; }
-  bool vacant() const { return empty() && arena_.free_bytes() == 0 && retirement_.empty(); }  // holds no memory
+  bool vacant() const { return empty() && !arena_.any_free() && retirement_.empty(); }  // holds no memory
 
   const Arena& arena() const { return arena_; }
   const Stitched& stitched() const { return stitched_; }
@@ -70,6 +70,10 @@ class Lake {
     Chunk* chunk;
     Bytes gap;  // of free memory around it
   };
+  struct Place {  // a window and the gap it lies in
+    Gap gap;
+    Window window;
+  };
   enum class Mixing : std::uint8_t { settled, any };  // whose free space a window may use
 
   Address find_room(Bytes size, Bytes requested, Stream stream);
@@ -77,11 +81,16 @@ class Lake {
   Address hand_out(Extent* block, Bytes requested);
   Address take_fenced(Address at, Bytes size, Bytes requested, Lane lane, Stream stream);
   Extent* borrow(Bytes size, Lane lane, bool settled) const;
-  std::vector<Gap> gaps(Bytes size, Bytes lack, Lane lane, Mixing mixing) const;
+  // Calls visit(gap) for the gaps of at least this size that lack no more memory than `lack`, at least where they lack
+  // least, from the lowest on until it returns false.
+  template <typename Visit>
+  void each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visit) const;
+  std::optional<Place> best_place(Bytes size, Bytes lack, Lane lane, Mixing mixing) const;
+  std::optional<Place> last_place(Bytes size, Lane lane) const;
   std::vector<Donor> donors(Address from, Address to) const;
   Address grow(Bytes size, Bytes requested, Lane lane, Stream stream);
   Address alias(Bytes size, Bytes requested, Lane lane, Stream stream);
-  Address rehome(std::span<const Gap> gaps, Bytes size, Bytes requested, Lane lane, Stream stream);
+  Address rehome(const Place& place, Bytes size, Bytes requested, Lane lane, Stream stream);
   bool carry_out(std::span<const Placement> plan, std::span<const Donor> donors, Lane lane, Stream stream);
 
   Supply& supply_;

@@ -14,12 +14,11 @@ Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
   // stream captures, because what that stream used cannot be fenced.
   const bool only_way = kind_ == Kind::private_pool || supply_.fences.capturing();
   const Bytes allowed = only_way ? std::numeric_limits<Bytes>::max() : supply_.allowance(size);
-  const std::vector<Gap> mine = gaps(size, allowed, lane, Mixing::settled);
-  const auto window = best_window(mine, size, supply_.page);
-  if (!window || window->unmapped > allowed || window->unmapped > supply_.room()) return 0;
-  const auto plan = fill(voids(mine[window->gap], *window, size, supply_.page), {}, supply_.chunk_size(size), 0);
+  const std::optional<Place> place = best_place(size, allowed, lane, Mixing::settled);
+  if (!place || place->window.unmapped > allowed || place->window.unmapped > supply_.room()) return 0;
+  const auto plan = fill(voids(place->gap, place->window, size, supply_.page), {}, supply_.chunk_size(size), 0);
   if (!carry_out(plan, {}, lane, stream)) return 0;
-  return take_fenced(window->at, size, requested, lane, stream);
+  return take_fenced(place->window.at, size, requested, lane, stream);
 }
 
 // S3 for a size that comes again: the chunks keep their home and get a second address. Always the lowest chunks, so
@@ -49,21 +48,20 @@ Address Lake::alias(Bytes size, Bytes requested, Lane lane, Stream stream) {
 }
 
 // S3 and S4 for the rest: free chunks leave their address for good.
-Address Lake::rehome(std::span<const Gap> gaps, Bytes size, Bytes requested, Lane lane, Stream stream) {
-  const auto window = best_window(gaps, size, supply_.page);
-  if (!window) return 0;
+Address Lake::rehome(const Place& place, Bytes size, Bytes requested, Lane lane, Stream stream) {
+  const Window& window = place.window;
   const std::vector<Donor> donors =
-      this->donors(round_down(window->at, supply_.page), round_up(window->at + size, supply_.page));
+      this->donors(round_down(window.at, supply_.page), round_up(window.at + size, supply_.page));
   std::vector<Bytes> sizes;
   for (const Donor& donor : donors) sizes.push_back(donor.chunk->size);
   const Bytes room = supply_.room();
-  const auto plan = fill(voids(gaps[window->gap], *window, size, supply_.page), sizes, supply_.chunk_size(size),
+  const auto plan = fill(voids(place.gap, window, size, supply_.page), sizes, supply_.chunk_size(size),
                          std::min(room, supply_.allowance(size)));
   Bytes fresh = 0;
-  for (const Placement& place : plan)
-    if (place.donor == Placement::fresh) fresh += place.size;
+  for (const Placement& piece : plan)
+    if (piece.donor == Placement::fresh) fresh += piece.size;
   if (fresh > room || !carry_out(plan, donors, lane, stream)) return 0;
-  return take_fenced(window->at, size, requested, lane, stream);
+  return take_fenced(window.at, size, requested, lane, stream);
 }
 
 // Puts the chunks where the plan says. New mappings are made before old ones are given up, so that a refusal of the

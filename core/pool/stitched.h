@@ -23,7 +23,7 @@ struct SBlock {
   std::vector<Extent*> lent;  // the chunks' homes, while it is active
   std::uint64_t last_use = 0;
   Lane user = 0;
-  std::uint32_t uses = 0;
+  LaneSet uses = 0;
   bool active = false;
   bool limbo = false;
 };

@@ -11,6 +11,7 @@
 #include "order/fences.h"
 #include "watch/journal.h"
 #include "watch/statistics.h"
+#include "watch/tally.h"
 
 namespace gmlake {
 
@@ -34,14 +35,13 @@ struct Supply {
   // When memory is short, what is lost lies in chunks that are partly in use, a few dozen of them: together they must
   // stay below a percent of the device.
   const Bytes chunk_limit;
-  Statistics statistics;
+  Tally tally;            // what clients have
+  Statistics statistics;  // everything else
   Journal journal;
   Ranges ranges{driver, statistics};
   Chunks chunks{driver, statistics};
   Fences fences{driver};
   Bytes limit = std::numeric_limits<Bytes>::max();  // of reserved bytes, by the user
-  Bytes active = 0;                                 // bytes in the clients' hands or used by a stream
-  Bytes high_water = 0;                             // the most it ever was
 
   static Bytes device_bytes(Driver& driver) {
     Bytes free = 0;
@@ -60,7 +60,8 @@ struct Supply {
 
   // Bytes that may be created for a request of this size before stitching becomes the better choice.
   Bytes allowance(Bytes size) const {
-    const auto allowed = static_cast<Bytes>(static_cast<double>(std::max(high_water, active + size)) / policy.target);
+    const Bytes peak = std::max(tally.high_water(), tally.active() + size);
+    const auto allowed = static_cast<Bytes>(static_cast<double>(peak) / policy.target);
     return allowed > chunks.reserved() ? allowed - chunks.reserved() : 0;
   }
 

@@ -1,42 +1,41 @@
 #include "pool/window.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/units.h"
 
 namespace gmlake {
 namespace {
 
-// The unmapped bytes of [at, at + size) in whole pages.
-Bytes unmapped_bytes(const Gap& gap, Address at, Bytes size, Bytes page) {
-  const Address end = at + size;
-  auto piece = std::ranges::upper_bound(gap, at, {}, &GapPiece::at) - 1;
-  Bytes bytes = 0;
-  for (; piece != gap.end() && piece->at < end; ++piece)
-    if (!piece->mapped)
-      bytes += round_up(std::min(end, piece->end()), page) - round_down(std::max(at, piece->at), page);
-  return bytes;
+// The bytes, in whole pages, that [at, end) lacks in this piece.
+Bytes lacking(const GapPiece& piece, Address at, Address end, Bytes page) {
+  if (piece.mapped) return 0;
+  return round_up(std::min(end, piece.end()), page) - round_down(std::max(at, piece.at), page);
 }
 
 }  // namespace
 
-std::optional<Window> best_window(std::span<const Gap> gaps, Bytes size, Bytes page) {
-  std::optional<Window> best;
-  for (std::size_t number = 0; number < gaps.size(); ++number) {
-    const Gap& gap = gaps[number];
-    const Address first = gap.front().at;
-    const Address end = gap.back().end();
-    if (end - first < size) continue;
-    auto consider = [&](Address at) {
-      if (at < first || at > end - size) return;
-      const Window window{number, at, unmapped_bytes(gap, at, size, page)};
-      if (!best || window.unmapped < best->unmapped || (window.unmapped == best->unmapped && at < best->at))
-        best = window;
-    };
-    // The fewest unmapped bytes are in a window that begins or ends with a piece.
-    for (const GapPiece& piece : gap) {
-      consider(piece.at);
-      if (piece.end() >= size) consider(piece.end() - size);
+Window best_window(const Gap& gap, Bytes size, Bytes page) {
+  Window best{0, std::numeric_limits<Bytes>::max()};
+  auto consider = [&](Address at, Bytes unmapped) {
+    if (unmapped < best.unmapped || (unmapped == best.unmapped && at < best.at)) best = {at, unmapped};
+  };
+  // The fewest unmapped bytes are in a window that begins or ends with a piece.
+  for (auto piece = gap.begin(); piece != gap.end(); ++piece) {
+    if (const Address at = piece->at; gap.back().end() - at >= size) {
+      Bytes unmapped = 0;
+      for (auto part = piece; part != gap.end() && part->at < at + size; ++part)
+        unmapped += lacking(*part, at, at + size, page);
+      consider(at, unmapped);
+    }
+    if (const Address end = piece->end(); end - gap.front().at >= size) {
+      Bytes unmapped = 0;
+      for (auto part = piece;; --part) {
+        unmapped += lacking(*part, end - size, end, page);
+        if (part->at <= end - size) break;
+      }
+      consider(end - size, unmapped);
     }
   }
   return best;

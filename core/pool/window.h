@@ -2,7 +2,6 @@
 // Works on plain descriptions of gaps; no driver, no arena, no state.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,13 +20,12 @@ struct GapPiece {
 using Gap = std::vector<GapPiece>;
 
 struct Window {
-  std::size_t gap = 0;  // its number among the gaps
   Address at = 0;
   Bytes unmapped = 0;  // bytes, in whole pages, that must be mapped to make it usable
 };
 
-// The window of `size` bytes with the fewest unmapped bytes; the lowest of equals.
-std::optional<Window> best_window(std::span<const Gap> gaps, Bytes size, Bytes page);
+// The window of `size` bytes with the fewest unmapped bytes; the lowest of equals. The gap must be large enough.
+Window best_window(const Gap& gap, Bytes size, Bytes page);
 
 // A part of a window that has no memory: `need` bytes from `at` on, of which up to `room` may be filled.
 struct Void {

@@ -11,8 +11,9 @@ struct Stat {
   std::int64_t current = 0;
   std::int64_t peak = 0;
   std::int64_t allocated = 0;  // sum of all increases
+  std::int64_t before = 0;     // what was there when the sums began
 
-  std::int64_t freed() const { return allocated + before_ - current; }  // sum of all decreases
+  std::int64_t freed() const { return allocated + before - current; }  // sum of all decreases
 
   [[gnu::always_inline]] void increase(std::int64_t amount) {
     current += amount;
@@ -24,11 +25,8 @@ struct Stat {
   void reset_peak() { peak = current; }
   void reset_accumulated() {
     allocated = 0;
-    before_ = current;
+    before = current;
   }
-
- private:
-  std::int64_t before_ = 0;  // what was there when the sums began
 };
 
 enum class PoolKind : std::uint8_t { small = 1, large = 2 };

@@ -1,6 +1,7 @@
 // Driver entry points about devices, contexts, errors and the look-up of entry points by name.
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -16,6 +17,8 @@ namespace {
 constexpr int api_version = 13000;
 char contexts[most_devices];
 thread_local std::vector<Context> stack;
+constexpr unsigned most_limits = 16;
+std::atomic<std::size_t> limits[most_limits] = {1024, 1 << 20, 8 << 20};
 
 int device_of(Context context) {
   return static_cast<int>(static_cast<char*>(context) - contexts);
@@ -33,6 +36,23 @@ namespace gmlake::driver {
 Context context_of(int device) {
   return &contexts[device];
 }
+
+namespace {
+
+// What differs between generations, from CUDA's table of compute capabilities.
+struct Generation {
+  int threads, shared, shared_per_block;  // of a multiprocessor; the most that one block can ask for
+};
+
+Generation generation() {
+  const int capability = configuration().capability_major * 10 + configuration().capability_minor;
+  if (capability < 80) return {1024, 65536, 65536};
+  if (capability == 80) return {2048, 167936, 166912};
+  if (capability < 90 || capability >= 120) return {1536, 102400, 101376};
+  return {2048, 233472, 232448};
+}
+
+}  // namespace
 
 // Numbers of CUdevice_attribute. Limits that no program here depends on have the values of recent data-centre cards.
 int attribute(int number, int device) {
@@ -92,7 +112,7 @@ int attribute(int number, int device) {
     case 38:
       return static_cast<int>(card.l2_bytes);
     case 39:
-      return card.capability_major >= 8 && card.capability_minor > 0 ? 1536 : 2048;  // threads
+      return generation().threads;
     case 40:
       return 3;  // copy engines
     case 75:
@@ -100,9 +120,9 @@ int attribute(int number, int device) {
     case 76:
       return card.capability_minor;
     case 81:
-      return 167936;  // shared memory per multiprocessor
+      return generation().shared;
     case 97:
-      return 166912;  // and per block, on request
+      return generation().shared_per_block;
     case 106:
       return 32;  // blocks per multiprocessor
     case 119:
@@ -243,6 +263,18 @@ GMLAKE_EXPORT Result cuCtxSynchronize() {
 GMLAKE_EXPORT Result cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   if (least != nullptr) *least = 0;
   if (greatest != nullptr) *greatest = -5;
+  return 0;
+}
+
+// Limits (stack, printf, heap) belong to kernels: what is set is what is read again.
+GMLAKE_EXPORT Result cuCtxSetLimit(unsigned limit, std::size_t value) {
+  if (limit >= most_limits) return code(Status::invalid_value);
+  limits[limit].store(value);
+  return 0;
+}
+GMLAKE_EXPORT Result cuCtxGetLimit(std::size_t* value, unsigned limit) {
+  if (limit >= most_limits) return code(Status::invalid_value);
+  *value = limits[limit].load();
   return 0;
 }
 

@@ -207,6 +207,15 @@ GMLAKE_EXPORT Result cuPointerGetAttribute(void* value, PointerAttribute attribu
   return gmlake_device_unimplemented("cuPointerGetAttribute of this attribute", code(Status::not_supported));
 }
 
+GMLAKE_EXPORT Result cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void** values,
+                                            Pointer pointer) {
+  for (unsigned i = 0; i < count; ++i) {
+    const Result result = cuPointerGetAttribute(values[i], attributes[i], pointer);
+    if (result != 0) return result;
+  }
+  return 0;
+}
+
 GMLAKE_EXPORT Result cuMemcpy(Pointer to, Pointer from, std::size_t size) {
   return code(copy(raw(to), raw(from), size, nullptr, true));
 }

@@ -163,6 +163,24 @@ GMLAKE_EXPORT Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, vo
   return 0;
 }
 
+GMLAKE_EXPORT Result cuOccupancyMaxActiveClusters(int* clusters, void*, const void*) {
+  *clusters = configuration().multiprocessors / 2;
+  return 0;
+}
+
+// A tensor map tells a kernel how to fetch; kernels do nothing, so an empty one will do.
+struct TensorMap {
+  std::uint64_t words[16];
+};
+GMLAKE_EXPORT Result cuTensorMapEncodeTiled(TensorMap* map, ...) {
+  *map = {};
+  return 0;
+}
+GMLAKE_EXPORT Result cuTensorMapEncodeIm2col(TensorMap* map, ...) {
+  *map = {};
+  return 0;
+}
+
 // Nobody writes to the driver's log here, so that a reader of it has nothing to be told.
 GMLAKE_EXPORT Result cuLogsRegisterCallback(void*, void*, void** handle) {
   *handle = &token;

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+import pytest
+
+from gmlake.emulator.standins import find_torch
 
 from .conftest import Cli
 
@@ -17,7 +22,8 @@ def test_json(cli: Cli) -> None:
         assert check["state"] == "ok" or check["advice"]
     by_name = {check["name"]: check for check in report["checks"]}
     assert by_name["gmlake"]["state"] == "ok"
-    assert {"NVIDIA driver", "PyTorch"} <= set(by_name)
+    assert {"NVIDIA driver", "PyTorch", "emulated device"} <= set(by_name)
+    assert by_name["emulated device"]["state"] == by_name["PyTorch"]["state"]
 
 
 def test_what_is_missing_is_no_failure(cli: Cli) -> None:
@@ -25,3 +31,21 @@ def test_what_is_missing_is_no_failure(cli: Cli) -> None:
     assert done.returncode == 0
     assert "gmlake" in done.stdout
     assert "Next: gmlake replay" in done.stdout
+
+
+def test_the_emulated_device_without_pytorch(cli: Cli, tmp_path: Path) -> None:
+    """A torch that is no CUDA build hides the one that is there."""
+    (tmp_path / "torch" / "lib").mkdir(parents=True)
+    (tmp_path / "torch" / "__init__.py").touch()
+    done = cli("doctor", "--json", env={"PYTHONPATH": str(tmp_path)})
+    [check] = [check for check in json.loads(done.stdout)["checks"] if check["name"] == "emulated device"]
+    assert check["state"] == "broken"
+    assert "without CUDA" in check["found"]
+
+
+def test_stand_ins_are_made_once(cli: Cli, tmp_path: Path) -> None:
+    if find_torch() is None:
+        pytest.skip("PyTorch is not installed")
+    env = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    assert "stand-ins now made" in cli("doctor", env=env).stdout.replace("\n", " ")
+    assert "stand-ins cached" in cli("doctor", env=env).stdout.replace("\n", " ")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.emulator.device import Device
+from tests.emulator.running import Emulated
 
 MEMORY = 256 << 20
 
@@ -14,6 +15,12 @@ MEMORY = 256 << 20
 @pytest.fixture(scope="session")
 def machine() -> Device:
     return Device(f"memory={MEMORY};count=2;hazards=1")
+
+
+@pytest.fixture(scope="session")
+def emulated() -> Emulated:
+    """Runs programs on an emulated device, with the real PyTorch."""
+    return Emulated()
 
 
 @pytest.fixture

@@ -1,7 +1,10 @@
 """Feeds the history of the real PyTorch to a rival, and compares the bytes that both have reserved after every event.
 
-The history says when a block became free (free_completed), when other streams are done with it; that is when the rival
-gets it back. Segments are the allocators' own business: PyTorch's events about them only say how much it has reserved.
+A block that other streams use is freed (free_requested) some time before it is free (free_completed). The rival gets it
+back at the first, with a use by a stream that is held until the second. If PyTorch waited for the use because memory
+ran short, it is not ended here: the rival must come to wait for it as well.
+
+Segments are the allocators' own business: PyTorch's events about them only say how much it has reserved.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Any
 from gmlake._core import OutOfMemory, SimulatedDriver, make_allocator
 
 MIB = 1 << 20
+FIRST_USER = 1 << 50  # no handle of a stream is as large
 Event = dict[str, Any]
 _RESERVED = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 
@@ -67,6 +71,8 @@ class Feeder:
         self.allocator = make_allocator(spec, self.driver)
         self.driver.hand_out_ranges(ranges(self.events, recorded["free"]))
         self.where: dict[int, int] = {}  # PyTorch's address -> ours
+        self.used: dict[int, int] = {}  # PyTorch's address -> the stream that uses what was freed there
+        self.users: list[int] = []
         self.uses: dict[tuple[int, int], int] = {}  # begins of private pools
         self.program = ""
         self.result = Comparison()
@@ -85,11 +91,13 @@ class Feeder:
                 self.allocate(event)
             elif action == "free_requested":
                 freed += 1
+                self.free(index, event)
             elif action == "free_completed":
-                self.allocator.release(self.where.pop(event["addr"]))
+                self.complete(index, event)
             elif action == "oom":
                 self.fail(event)
-            if action in ("alloc", "free_completed", "oom"):
+            # Uses end in the middle of a request, and what PyTorch has reserved changes before and after that.
+            if action in ("alloc", "free_requested", "oom"):
                 self.compare(index, event, theirs)
         for note in self.due(made, freed, trims=True):
             self.act(note)
@@ -124,6 +132,31 @@ class Feeder:
         self.where[event["addr"]] = self.allocator.allocate(event["size"], event["stream"])
         if any(pool):
             self.allocator.end_pool(pool)
+
+    def free(self, index: int, event: Event) -> None:
+        address = self.where.pop(event["addr"])
+        follows = self.events[index + 1] if index + 1 < len(self.events) else {}
+        if (follows.get("action"), follows.get("addr")) != ("free_completed", event["addr"]):
+            user = FIRST_USER + len(self.users)
+            self.driver.hold(user)
+            self.allocator.record_stream(address, user)
+            self.users.append(user)
+            self.used[event["addr"]] = user
+        self.allocator.release(address)
+
+    def complete(self, index: int, event: Event) -> None:
+        user = self.used.pop(event["addr"], None)
+        if user is not None and not self.memory_is_short(index):
+            self.driver.finish(user)
+
+    def memory_is_short(self, index: int) -> bool:
+        """Does PyTorch give memory back before it next serves or frees anything?"""
+        for event in self.events[index + 1 :]:
+            if event["action"] in ("segment_free", "segment_unmap", "oom"):
+                return True
+            if event["action"] in ("alloc", "free_requested"):
+                return False
+        return False
 
     def fail(self, event: Event) -> None:
         """PyTorch could not serve this, so the rival must not either."""

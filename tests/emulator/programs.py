@@ -8,6 +8,7 @@ so far), where each program begins, and how much memory was free at first.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import random
@@ -163,6 +164,23 @@ def graphs() -> None:
     note(f"release {pool[0]} {pool[1]}")
 
 
+def pools() -> None:
+    """Pools that the program makes itself."""
+    mine, other = torch.cuda.MemPool(), torch.cuda.MemPool()
+    chance = random.Random(7)
+    held: list[torch.Tensor] = []
+    for _ in range(150):
+        size = chance.choice([1000, 700 * KIB, 3 * MIB, 15 * MIB, 40 * MIB])
+        pool = chance.choice([mine, other, None])
+        with torch.cuda.use_mem_pool(pool) if pool is not None else contextlib.nullcontext():
+            held.append(torch.empty(size, dtype=torch.uint8, device=CUDA))
+        if len(held) > 20:
+            del held[chance.randrange(len(held))]
+    held.clear()
+    for pool in (mine, other):
+        note(f"release {pool.id[0]} {pool.id[1]}")
+
+
 def small() -> None:
     """Thousands of tensors below a megabyte."""
     chance = random.Random(3)
@@ -235,6 +253,25 @@ def crowded() -> None:
     assert torch.cuda.memory_stats()["num_alloc_retries"] > failed
 
 
+def crowded_streams() -> None:
+    """The same with four streams: what another stream still uses is waited for."""
+    chance = random.Random(6)
+    side = [torch.cuda.default_stream(), *(torch.cuda.Stream() for _ in range(3))]
+    held: list[torch.Tensor] = []
+    for _ in range(900):
+        try:
+            with torch.cuda.stream(chance.choice(side)):
+                held.append(torch.empty(int(2 ** chance.uniform(14, 26)), dtype=torch.uint8, device=CUDA))
+            user = chance.choice(side)
+            with torch.cuda.stream(user):
+                held[-1].add_(1)
+            held[-1].record_stream(user)
+        except torch.OutOfMemoryError:
+            del held[: len(held) // 2]
+        if chance.random() < 0.4 and held:
+            del held[chance.randrange(len(held))]
+
+
 def main() -> None:
     """Run the programs that are named, and write what they did."""
     output, names = Path(sys.argv[1]), sys.argv[2:]
@@ -255,7 +292,9 @@ def main() -> None:
         for event in snapshot["device_traces"][0]
     ]
     reserved = torch._C._cuda_memoryStats(0)["reserved_bytes"]["all"]
-    output.write_text(json.dumps({"events": events, "notes": notes, "free": free, "reserved": reserved}))
+    retries = torch._C._cuda_memoryStats(0)["num_alloc_retries"]
+    found = {"events": events, "notes": notes, "free": free, "reserved": reserved, "retries": retries}
+    output.write_text(json.dumps(found))
 
 
 if __name__ == "__main__":

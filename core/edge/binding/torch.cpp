@@ -14,10 +14,12 @@
 
 #include "base/error.h"
 #include "edge/binding/bind.h"
+#include "edge/binding/statistics.h"
 #include "edge/process.h"
 #include "edge/torch/callbacks.h"
 #include "edge/torch/history.h"
 #include "edge/torch/out_of_memory.h"
+#include "edge/torch/rival.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -107,6 +109,17 @@ void bind_torch(nb::module_& m) {
         observe_out_of_memory(function.is_none() ? nullptr : &observed);
       },
       "function"_a.none(), "Call this with device, bytes asked, allowed and free before the error is raised.");
+
+  m.def("start_rival", &rival::start, "From now on PyTorch's own policy is simulated beside the real allocator.");
+  m.def(
+      "rival_statistics",
+      [](int device) -> std::optional<nb::dict> {
+        const std::optional<Statistics> found = rival::statistics(device);
+        if (!found) return std::nullopt;
+        return as_dict(*found);
+      },
+      "device"_a, "What PyTorch's own allocator would have; None if that is not simulated.");
+  m.def("reset_rival_peaks", &rival::reset_peaks, "device"_a);
 
   m.def(
       "used_devices",

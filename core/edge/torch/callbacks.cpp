@@ -10,6 +10,7 @@
 #include "edge/torch/history.h"
 #include "edge/torch/out_of_memory.h"
 #include "edge/torch/pytorch.h"
+#include "edge/torch/rival.h"
 
 namespace gmlake {
 namespace {
@@ -28,6 +29,11 @@ void report(const Allocator& allocator, void* block, std::int64_t bytes, int dev
   pytorch::report(block, bytes, totals.allocated, totals.reserved, device);
 }
 
+// Whether anybody wants to know of single blocks.
+bool watched() {
+  return history::watching.load(std::memory_order_relaxed) || rival::running.load(std::memory_order_relaxed);
+}
+
 Address allocate(const ProcessDevice& served, std::size_t size, void* stream) {
   try {
     return served.allocator.allocate(size, as_stream(stream));
@@ -42,16 +48,18 @@ Address allocate_watched(const ProcessDevice& served, std::size_t size, void* st
   const JournalContext told(history::told_to_journal(context));
   const Address block = allocate(served, size, stream);
   history::remember(block, context);
+  if (rival::running) rival::allocate(served, block, size, as_stream(stream));
   return block;
 }
 
-void release(Allocator& allocator, void* block) {
-  if (!history::watching.load(std::memory_order_relaxed)) [[likely]] {
+void release(Allocator& allocator, void* block, int device) {
+  if (!watched()) [[likely]] {
     allocator.release(as_address(block));
     return;
   }
   const JournalContext told(history::gather_for_free());
   history::forget(as_address(block));  // before somebody else gets the address
+  if (rival::running) rival::release(device, as_address(block));
   allocator.release(as_address(block));
 }
 
@@ -64,13 +72,15 @@ void complain(const char* what) noexcept {
 }  // namespace
 
 void torch_begin_pool(int device, TorchPool pool, TorchFilter filter) {
-  process_device(device).allocator.begin_pool({pool.first, pool.second}, [filter = std::move(filter)](Stream stream) {
-    return filter(reinterpret_cast<void*>(stream));
-  });
+  const ProcessDevice served = process_device(device);
+  served.allocator.begin_pool({pool.first, pool.second},
+                              [filter](Stream stream) { return filter(reinterpret_cast<void*>(stream)); });
+  if (rival::running) rival::begin_pool(served, pool, filter);
 }
 
 void torch_end_pool(int device, TorchPool pool) {
   if (Allocator* const allocator = process_allocator_if_used(device)) allocator->end_pool({pool.first, pool.second});
+  if (rival::running) rival::end_pool(device, pool);
 }
 
 // Called by the destructor of a graph, also at the end of the process.
@@ -78,6 +88,7 @@ void torch_release_pool(int device, TorchPool pool) {
   try {
     if (Allocator* const allocator = process_allocator_if_used(device))
       allocator->release_pool({pool.first, pool.second});
+    if (rival::running) rival::release_pool(device, pool);
   } catch (const std::exception& error) {
     complain(error.what());
   }
@@ -90,8 +101,7 @@ using namespace gmlake;
 void* gmlake_torch_allocate(std::size_t size, int device, void* stream) {
   if (size == 0) return nullptr;
   const ProcessDevice served = process_device(device);
-  const Address address = history::watching.load(std::memory_order_relaxed) ? allocate_watched(served, size, stream)
-                                                                            : allocate(served, size, stream);
+  const Address address = watched() ? allocate_watched(served, size, stream) : allocate(served, size, stream);
   void* const block = reinterpret_cast<void*>(address);
   if (pytorch::wants_reports())
     report(served.allocator, block, static_cast<std::int64_t>(round_up(size, unit)), device);
@@ -103,7 +113,7 @@ void gmlake_torch_free(void* block, std::size_t size, int device, void*) {
   Allocator* const allocator = process_allocator_if_used(device);
   if (allocator == nullptr) return;  // a forked child has none, and the parent's memory is not its own to free
   try {
-    release(*allocator, block);
+    release(*allocator, block, device);
     if (pytorch::wants_reports()) report(*allocator, block, -static_cast<std::int64_t>(round_up(size, unit)), device);
   } catch (const std::exception& error) {
     complain(error.what());
@@ -119,6 +129,7 @@ void gmlake_torch_init(int device_count) {
 void gmlake_torch_empty_cache() {
   for (int device = 0; device < most_devices; ++device)
     if (Allocator* const allocator = process_allocator_if_used(device)) allocator->trim();
+  if (rival::running) rival::trim();
 }
 
 void gmlake_torch_set_memory_fraction(double fraction, int device) {
@@ -148,6 +159,7 @@ void gmlake_torch_record_stream(void* block, void* stream) {
     if (allocator == nullptr) continue;
     try {
       allocator->record_stream(as_address(block), as_stream(stream));
+      if (rival::running) rival::record_stream(device, as_address(block), as_stream(stream));
       return;
     } catch (const InvalidArgument&) {
       continue;

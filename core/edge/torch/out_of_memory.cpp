@@ -39,26 +39,31 @@ std::string percent(double share) {
   return text;
 }
 
+// As PyTorch writes it.
+std::string size(Bytes bytes) {
+  return bytes < KiB ? std::to_string(bytes) + " bytes" : format_bytes(bytes);
+}
+
 // What PyTorch's own message says, in its words: tools read them.
 std::string usual(const Figures& f) {
-  std::string text = "CUDA out of memory. Tried to allocate " + format_bytes(f.asked) + ". GPU " +
-                     std::to_string(f.device) + " has a total capacity of " + format_bytes(f.total) + " of which " +
-                     format_bytes(f.free) + " is free. ";
-  if (f.allowed < f.total) text += format_bytes(f.allowed) + " allowed; ";
-  return text + "Of the allocated memory " + format_bytes(f.allocated) + " is allocated by PyTorch, and " +
-         format_bytes(f.reserved - std::min(f.reserved, f.allocated)) + " is reserved by PyTorch but unallocated.";
+  std::string text = "CUDA out of memory. Tried to allocate " + size(f.asked) + ". GPU " + std::to_string(f.device) +
+                     " has a total capacity of " + size(f.total) + " of which " + size(f.free) +
+                     " is free. Including non-PyTorch memory and other processes, " +
+                     size(f.total - std::min(f.total, f.free)) + " is in use. ";
+  if (f.allowed < f.total) text += size(f.allowed) + " allowed; ";
+  return text + "Of the allocated memory " + size(f.allocated) + " is allocated by PyTorch, and " +
+         size(f.reserved - std::min(f.reserved, f.allocated)) + " is reserved by PyTorch but unallocated.";
 }
 
 std::string advice(const Figures& f) {
   const Bytes room = f.allowed - std::min(f.allowed, f.reserved);
   const Bytes within_reach = f.reserved - std::min(f.reserved, f.active) + std::min(room, f.free);
   if (f.asked > within_reach) {
-    std::string text = " The request exceeds what is there by " + format_bytes(f.asked - within_reach);
+    std::string text = " The request exceeds what is there by " + size(f.asked - within_reach);
     if (f.allowed < f.total && f.asked <= f.reserved - std::min(f.reserved, f.active) + f.free)
       return text + "; the device has that much: a larger memory fraction would have helped.";
     const Bytes others = f.total - std::min(f.total, f.free + f.reserved);
-    if (others > f.asked)
-      return text + "; " + format_bytes(others) + " are in use outside of PyTorch or by other processes.";
+    if (others > f.asked) return text + "; " + size(others) + " are in use outside of PyTorch or by other processes.";
     return text + "; a smaller batch, activation checkpointing or offloading would have helped.";
   }
   return " What is free lies in chunks that are partly in use; GMLAKE_CHUNK_LIMIT=2MiB might have helped, or a call of "
@@ -68,8 +73,8 @@ std::string advice(const Figures& f) {
 std::string message(const Figures& f) {
   const double unused = f.reserved == 0 ? 0 : 1 - static_cast<double>(f.active) / static_cast<double>(f.reserved);
   return usual(f) + " GMLake: " + percent(std::max(0.0, unused)) +
-         " of the reserved memory was not in use (fragmentation), the largest free run has " + format_bytes(f.largest) +
-         "." + advice(f);
+         " of the reserved memory was not in use (fragmentation), the largest free run has " + size(f.largest) + "." +
+         advice(f);
 }
 
 }  // namespace

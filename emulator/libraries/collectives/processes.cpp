@@ -70,7 +70,8 @@ Result Processes::gather_ranks() {
 Result Processes::exchange(const std::string& purpose) {
   board_->publish(round_);
   int missing = 0;
-  return explain(board_->everybody_published(round_, missing), missing, purpose);
+  const Wait result = board_->everybody_published(round_, missing);
+  return explain(result, missing, purpose);
 }
 
 Result Processes::run(const Call& call) {

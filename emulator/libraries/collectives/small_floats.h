@@ -9,9 +9,9 @@
 
 namespace gmlake::collectives {
 
-// With infinities the largest exponent holds infinity and NaN, as in IEEE 754, and too large numbers become infinite.
-// Without (e4m3) only the pattern of all ones is NaN, and too large numbers become the largest one.
-template <class Storage, int exponent_bits, int mantissa_bits, bool infinities>
+// With infinities the largest exponent holds infinity and NaN, as in IEEE 754; without (e4m3) only the pattern of all
+// ones is NaN. What is too large becomes infinite or, where conversions saturate, the largest number.
+template <class Storage, int exponent_bits, int mantissa_bits, bool infinities, bool saturates>
 struct SmallFloat {
   static constexpr int bias = (1 << (exponent_bits - 1)) - 1;
   static constexpr std::uint32_t mantissa_mask = (1u << mantissa_bits) - 1;
@@ -39,7 +39,8 @@ struct SmallFloat {
     const std::uint32_t sign = (all >> 31) != 0 ? sign_bit : 0;
     const std::uint32_t magnitude = all & 0x7fffffffu;
     if (magnitude > 0x7f800000u) return static_cast<Storage>(sign | not_a_number);
-    const std::uint32_t largest = infinities ? infinite : not_a_number - 1;
+    const std::uint32_t beyond = infinities ? infinite : not_a_number;
+    const std::uint32_t largest = saturates ? beyond - 1 : beyond;
     if (magnitude == 0x7f800000u) return static_cast<Storage>(sign | largest);
     const int exponent = static_cast<int>(magnitude >> 23) - 127 + bias;
     std::uint32_t rounded;
@@ -59,9 +60,9 @@ struct SmallFloat {
   }
 };
 
-using Half = SmallFloat<std::uint16_t, 5, 10, true>;
-using Bfloat16 = SmallFloat<std::uint16_t, 8, 7, true>;
-using Float8E4M3 = SmallFloat<std::uint8_t, 4, 3, false>;
-using Float8E5M2 = SmallFloat<std::uint8_t, 5, 2, true>;
+using Half = SmallFloat<std::uint16_t, 5, 10, true, false>;
+using Bfloat16 = SmallFloat<std::uint16_t, 8, 7, true, false>;
+using Float8E4M3 = SmallFloat<std::uint8_t, 4, 3, false, true>;
+using Float8E5M2 = SmallFloat<std::uint8_t, 5, 2, true, true>;
 
 }  // namespace gmlake::collectives

@@ -38,12 +38,13 @@ void announce_group(int ranks, int rank) {
 }
 
 Result Symmetric::split(int colour, int, Shared& made) {
+  if (colour == no_colour) return Result::success;
   std::lock_guard guard(announced().lock);
   Group& group = announced();
   const int size = group.ranks > 0 ? group.ranks : ranks();
   const int number = group.ranks > 0 ? group.rank : rank();
   group.ranks = 0;
-  if (colour != no_colour) made = std::make_shared<Symmetric>(size, number, device());
+  made = std::make_shared<Symmetric>(size, number, device());
   return Result::success;
 }
 

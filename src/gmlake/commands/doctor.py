@@ -1,8 +1,8 @@
 """Say what works on this machine, and what to do about the rest.
 
-Looks at GMLake's own library, the NVIDIA driver and its devices, and PyTorch
-(without importing it). What is merely missing is fine: replay needs neither a
-GPU nor PyTorch.
+Looks at GMLake's own library, the NVIDIA driver and its devices, PyTorch (without
+importing it), and the emulated device (a child process imports PyTorch on it). What
+is merely missing is fine: replay needs neither a GPU nor PyTorch.
 
 examples:
   gmlake doctor
@@ -17,8 +17,13 @@ import argparse
 import ctypes
 import importlib.metadata
 import json
+import os
 import platform
+import subprocess
+import sys
+import tempfile
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
@@ -26,9 +31,14 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from gmlake import __version__, _core
-from gmlake.errors import Error
+from gmlake.emulator.devices import find_device
+from gmlake.emulator.launch import Plan, environment, native_library, torch_libraries
+from gmlake.emulator.standins import cache_folder
+from gmlake.errors import Error, UserError
 
 NAME = "doctor"
+SHOWN = "a100-80g"  # the card that is tried
+PATIENCE = 120  # seconds; importing PyTorch from a slow disk takes long
 MARKS = {"ok": "[green]✓[/]", "missing": "[yellow]–[/]", "broken": "[red]✗[/]"}
 
 
@@ -50,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look, and print what was found."""
     driver = check_driver()
-    checks = [check_core(), driver, *(check_devices() if driver.state == "ok" else []), check_torch()]
+    checks = [check_core(), driver, *(check_devices() if driver.state == "ok" else []), check_torch(), check_emulated()]
     ok = all(check.state != "broken" for check in checks)
     if args.json:
         print(json.dumps({"ok": ok, "checks": [asdict(check) for check in checks]}, indent=2))
@@ -61,6 +71,8 @@ def run(args: argparse.Namespace) -> int:
         if check.advice:
             console.print(Padding(escape(check.advice), (0, 0, 0, 2)), style="dim")
     console.print("\nNext: gmlake replay TRACE compares allocators on a recorded run, on any machine.", style="dim")
+    if checks[-1].state == "ok":
+        console.print(f"Or: gmlake run --emulate {SHOWN} -- python train.py shows what a script needs.", style="dim")
     return 0 if ok else 1
 
 
@@ -123,6 +135,37 @@ def check_torch() -> Check:
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
-        advice = "Needed only to record snapshots here. Snapshots from elsewhere can be replayed without it."
+        advice = "Needed to run training here (gmlake run). Snapshots from elsewhere can be replayed without it."
         return Check("PyTorch", "missing", "not installed in this environment", advice)
     return Check("PyTorch", "ok", f"torch {version}")
+
+
+def check_emulated() -> Check:
+    """Let PyTorch start on an emulated card, in a child process."""
+    name = "emulated device"
+    try:
+        torch_libraries()
+        native_library()
+    except UserError as error:
+        return Check(name, "missing", str(error), "Needed only for gmlake run --emulate.")
+    kept = set(cache_folder().glob("*/*.so"))
+    program = "import torch; torch.empty(1, device='cuda'); print(torch.cuda.get_device_name())"
+    with tempfile.TemporaryDirectory(prefix="gmlake-") as session:
+        try:
+            child = environment(Plan(Path(session), find_device(SHOWN)), os.environ)
+            done = subprocess.run(
+                [sys.executable, "-c", program], env=child, capture_output=True, text=True, timeout=PATIENCE
+            )
+        except UserError as error:
+            return Check(name, "broken", str(error), "Everything else works without it.")
+        except subprocess.TimeoutExpired:
+            return Check(name, "broken", f"PyTorch did not start within {PATIENCE} s", "Is the machine overloaded?")
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        return Check(
+            name, "broken", f"PyTorch does not start on it: {last}", f"See: gmlake run --emulate {SHOWN} -- python"
+        )
+    cached = "cached" if Path(child["LD_PRELOAD"].split(":")[1]) in kept else "now made and kept"
+    return Check(
+        name, "ok", f"PyTorch runs on an emulated {done.stdout.strip()}; stand-ins {cached} in {cache_folder()}"
+    )

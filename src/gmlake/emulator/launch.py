@@ -6,7 +6,6 @@ environment and with it the emulated device. The user's torch is only looked at,
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import sys
@@ -16,16 +15,24 @@ from pathlib import Path
 
 import gmlake
 from gmlake.emulator.devices import Device
+from gmlake.emulator.standins import find_torch, stand_ins
+from gmlake.emulator.standins.cache import LINKABLE
 from gmlake.errors import UserError
 
 MOST_GPUS = 64
 GPUS_OF_A_NODE = 8
 _PORT = "29500"
+ALLOCATORS = ("torch", "expandable", "gmlake")
+_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")  # of PyTorch's own allocator; the first one counts
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One run: what is emulated, what is watched. Without a device the child runs on whatever is there."""
+    """One run: what is emulated, what is watched, who allocates.
+
+    Without a device the child runs on whatever is there. Without an allocator the environment decides, and else
+    GMLake serves a real device, and PyTorch's own allocator an emulated one.
+    """
 
     session: Path  # a folder of this run, where its processes leave what they found
     device: Device | None = None
@@ -38,6 +45,7 @@ class Plan:
     kernel_us: float = 0.0
     hazards: bool = False
     leaks: bool = False
+    allocator: str | None = None  # one of ALLOCATORS
 
 
 def default_gpus(world_size: int | None) -> int:
@@ -49,20 +57,36 @@ def environment(plan: Plan, base: Mapping[str, str]) -> dict[str, str]:
     """The child's environment, from ours."""
     child = {name: value for name, value in base.items() if not name.startswith(("GMLAKE_DEVICE", "GMLAKE_EMULATE"))}
     child.pop("GMLAKE_RECORD", None)
+    _choose_allocator(child, plan)
     # `python` in the command means the interpreter that has gmlake, and so the torch beside it.
     child["PATH"] = os.pathsep.join(part for part in (str(Path(sys.executable).parent), base.get("PATH", "")) if part)
     child["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "1"  # the part of us that runs in the child comes in this way
     child["GMLAKE_RECORD" if plan.device is None else "GMLAKE_EMULATE"] = _settings(plan)
     if plan.device is not None:
         child["GMLAKE_DEVICE"] = device_text(plan, plan.device)
-        child["LD_PRELOAD"] = _preload(base.get("LD_PRELOAD", ""))
-        # Kernels that PyTorch compiles as it runs are empty here; a real GPU must not find them in its cache.
-        child["USE_PYTORCH_KERNEL_CACHE"] = "0"
+        ours = _preloaded()
+        child["LD_PRELOAD"] = _preload(ours, base.get("LD_PRELOAD", ""))
         # It chooses among the devices of this machine, and the child does not see those.
         child.pop("CUDA_VISIBLE_DEVICES", None)
+        child |= _compilers(ours[-1].parent)
     if plan.world_size is not None:
         child |= _rank_variables(plan.world_size, plan.rank, plan.gpus)
     return child
+
+
+def _choose_allocator(child: dict[str, str], plan: Plan) -> None:
+    wanted = plan.allocator
+    if wanted is None and plan.device is None and "GMLAKE" not in child:
+        wanted = "gmlake"
+    if wanted == "gmlake":
+        if child.get("GMLAKE") != "strict":
+            child["GMLAKE"] = "1"
+    elif wanted is not None:
+        child.pop("GMLAKE", None)
+    if wanted == "expandable":
+        variable = next((name for name in _SETTINGS if name in child), _SETTINGS[-1])
+        kept = [part for part in child.get(variable, "").split(",") if part and "expandable_segments" not in part]
+        child[variable] = ",".join([*kept, "expandable_segments:True"])
 
 
 def device_text(plan: Plan, device: Device) -> str:
@@ -93,16 +117,10 @@ def device_text(plan: Plan, device: Device) -> str:
 
 
 def torch_libraries() -> Path:
-    """The folder of the CUDA libraries of the torch in this environment."""
-    found = importlib.util.find_spec("torch")
-    if found is None or found.origin is None:
+    """The folder of the libraries of the torch in this environment."""
+    folder = find_torch()
+    if folder is None:
         raise UserError("PyTorch is not installed beside gmlake; install its CUDA build here: pip install torch")
-    folder = Path(found.origin).parent / "lib"
-    if not (folder / "libtorch_cuda.so").exists():
-        raise UserError(
-            f"the torch in {folder.parent} is not a CUDA build, and only that can run on the emulated device; "
-            "install a version without '+cpu', which needs no GPU: pip install torch"
-        )
     return folder
 
 
@@ -115,13 +133,21 @@ def native_library() -> Path:
 
 
 def _preloaded() -> list[Path]:
-    from gmlake.emulator.standins import stand_ins
-
-    return [native_library(), Path(stand_ins(torch_libraries()))]
+    return [native_library(), stand_ins(torch_libraries())]
 
 
-def _preload(before: str) -> str:
-    ours = _preloaded()
+def _compilers(folder: Path) -> dict[str, str]:
+    """What torch.compile and PyTorch's own compiler need, and keep apart from what they make for real devices."""
+    kept = folder.parent / "compiled"
+    return {
+        "TRITON_LIBCUDA_PATH": str(folder / LINKABLE),
+        "TRITON_CACHE_DIR": str(kept / "triton"),
+        "TORCHINDUCTOR_CACHE_DIR": str(kept / "inductor"),
+        "USE_PYTORCH_KERNEL_CACHE": "0",
+    }
+
+
+def _preload(ours: list[Path], before: str) -> str:
     for path in ours:
         if any(letter in str(path) for letter in " :"):
             raise UserError(f"{path} cannot be preloaded, because its name has a space or a colon; move it elsewhere")

@@ -46,7 +46,7 @@ def _title(plan: Plan) -> str:
 def _show_peaks(console: Console, processes: list[dict[str, Any]]) -> None:
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column("process")
-    for head in ("GPU", "requested", "active", "reserved", "in use %", "retries", "out of memory"):
+    for head in ("GPU", "requested", "active", "reserved", "in use %", "retries", "OOM"):
         table.add_column(head, justify="right")
     for process in processes:
         name = f"{process['pid']}" if process["rank"] is None else f"rank {process['rank']} ({process['pid']})"
@@ -60,7 +60,9 @@ def _show_peaks(console: Console, processes: list[dict[str, Any]]) -> None:
                 str(row["retries"]),
                 str(row["out_of_memory"]),
             )
-    console.print("Peaks as PyTorch's allocator reports them:", style="dim")
+    backends = sorted({str(process.get("backend", "native")) for process in processes})
+    served = "PyTorch's own allocator" if backends == ["native"] else " and ".join(backends)
+    console.print(f"Peaks as reported by {escape(served)}:", style="dim")
     console.print(table)
 
 
@@ -97,8 +99,6 @@ def _problems(process: dict[str, Any]) -> list[str]:
     for name, value in process.items():
         if isinstance(value, dict) and "problem" in value:
             found.append(f"no {name}: {value['problem']}")
-    if process.get("traces") == []:
-        found.append(f"no history to record: the allocator {process.get('backend')} keeps none")
     return found
 
 

@@ -29,23 +29,32 @@ class _Recorder:
         self.entries = 0
         self.cpp = False
         self.skipped: frozenset[str] = frozenset()
-        self._stacks: dict[int, Any] = {}
+        self._stacks: dict[int, tuple[Any, Any]] = {}  # of Python (our own frame first), native
         self._numbers = itertools.count(1)
         self._prune_at = _FEWEST
 
     def gather(self) -> int:
-        """The number of a new stack; called by the allocator. Our own frame is the innermost."""
+        """The number of a new stack; called by the allocator."""
         number = next(self._numbers)
-        self._stacks[number] = torch._C._profiler.gather_traceback(True, True, self.cpp)
+        gather = torch._C._profiler.gather_traceback
+        # Apart, because PyTorch would not put them together rightly with our own call in between.
+        native = gather(False, False, True) if self.cpp else None
+        self._stacks[number] = gather(True, True, False), native
         if len(self._stacks) > self._prune_at:
             self._prune()
         return number
 
     def frames(self, numbers: Iterable[int]) -> dict[int, Frames]:
         """The stacks of these numbers, those that are still known."""
-        known = [(number, self._stacks[number]) for number in set(numbers) if number in self._stacks]
-        symbolized = torch._C._profiler.symbolize_tracebacks([stack for _, stack in known])
-        return {number: _outside(frames) for (number, _), frames in zip(known, symbolized, strict=True)}
+        known = [number for number in set(numbers) if number in self._stacks]
+        symbolize = torch._C._profiler.symbolize_tracebacks
+        python = symbolize([self._stacks[number][0] for number in known])
+        native = dict(zip(known, (self._stacks[number][1] for number in known), strict=True))
+        with_native = [number for number in known if native[number] is not None]
+        below = dict(zip(with_native, symbolize([native[number] for number in with_native]), strict=True))
+        return {
+            number: _together(frames[1:], below.get(number, [])) for number, frames in zip(known, python, strict=True)
+        }
 
     def clear(self) -> None:
         """Forget the stacks of the past; blocks in use keep theirs."""
@@ -151,9 +160,10 @@ def frames_of(numbers: Iterable[int]) -> dict[int, Frames]:
     return _recorder.frames(numbers)
 
 
-def _outside(frames: Frames) -> Frames:
-    """Without what is ours: everything down to the frame of this file."""
-    for index, frame in enumerate(frames):
-        if frame["name"] == "gather" and frame["filename"] == __file__:
-            return frames[index + 1 :]
-    return frames
+def _together(python: Frames, native: Frames) -> Frames:
+    """Native frames from our callback on, and the Python frames where the interpreter begins."""
+    ours = [index for index, frame in enumerate(native) if frame["name"].startswith("gmlake_torch_")]
+    native = native[ours[-1] :] if ours else native
+    interpreter = (index for index, frame in enumerate(native) if frame["name"].startswith("_PyEval_EvalFrame"))
+    first = next(interpreter, len(native))
+    return native[:first] + python + native[first:]

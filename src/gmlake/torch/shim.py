@@ -82,6 +82,7 @@ def _held(device: int, pool: tuple[int, int], name: str, size: int) -> dict[str,
 def _reset_peaks(device: int) -> None:
     if (allocator := _allocator(device)) is not None:
         allocator.reset_peaks()
+        _core.reset_rival_peaks(device)
     for key in [key for key in _pool_peaks if key[0] == device]:
         del _pool_peaks[key]
 

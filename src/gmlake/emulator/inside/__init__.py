@@ -7,6 +7,7 @@ so nothing to tell (see `report`).
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from types import ModuleType
 
 from gmlake.emulator.inside.settings import Settings
@@ -20,8 +21,8 @@ def start(text: str) -> None:
     if settings.record is not None:
         _part("recording").start(settings)
     if settings.device is not None:
-        _part("lacks").start(settings)
-        _part("values").start(settings)
+        if importlib.util.find_spec("gmlake.emulator.inside.values"):
+            _part("values").start(settings)
         if settings.compute:
             _part("compute").start(settings)
         if settings.solo is not None:

@@ -42,6 +42,7 @@ class Recording:
         """Nothing is recorded yet."""
         self._settings = settings
         self._begun = False
+        self._problem: str | None = None  # why nothing is recorded
         # Moments, as allocations and frees so far on every device.
         self._starts: list[list[Count]] = []  # of the first iteration
         self._steps: list[list[Count]] = []
@@ -53,7 +54,11 @@ class Recording:
         self._begun = True
         self._record = torch.cuda.memory._record_memory_history
         context = "alloc" if self._settings.stacks else None
-        self._record("all", context=context, stacks="python", max_entries=ENTRIES, **_fewer_events())
+        try:
+            self._record("all", context=context, stacks="python", max_entries=ENTRIES, **_fewer_events())
+        except RuntimeError as error:  # not every allocator keeps a history
+            self._problem = str(error).partition("\n")[0]
+            return
         torch.cuda.memory._record_memory_history = self._record_for_program
         self._watch_iterations()
         for name in ("_cuda_emptyCache", "_accelerator_emptyCache"):
@@ -61,10 +66,12 @@ class Recording:
             if empty is not None:
                 setattr(torch._C, name, _before(empty, lambda: self._trims.append(counts_now())))
 
-    def finish(self) -> list[dict[str, Any]] | None:
+    def finish(self) -> object:
         """Write the traces; what they hold goes into the report."""
         if not self._begun:
             return None
+        if self._problem is not None:
+            return {"problem": self._problem}
         from gmlake.emulator.inside.conversion import write_traces
 
         return write_traces(self._settings, counts_now(), self._marks(), self._trims, ENTRIES)

@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from gmlake import __version__, _core
-from gmlake.emulator.standins.libraries import file_name
+from gmlake.emulator.standins.libraries import DRIVER, file_name
 from gmlake.emulator.standins.plan import DEVICE, plan, torch_libraries
 from gmlake.emulator.standins.pytorch import check_cuda_build
 from gmlake.emulator.standins.reading import read_exports, read_needed
@@ -24,6 +24,7 @@ from gmlake.emulator.standins.writing import Contents, library
 from gmlake.errors import UserError
 
 UMBRELLA = "stand-ins.so"
+LINKABLE = "link"
 # The linker splits LD_PRELOAD at spaces and colons and expands dollars.
 UNUSABLE = re.compile(r"[\s:$]")
 
@@ -93,6 +94,9 @@ def _make(folder: Path, device: Path, files: list[Path]) -> None:
         paths = [str(folder / file_name(part.soname)) for part in parts]
         umbrella = Contents("gmlake-stand-ins.so", paths)
         (temporary / UMBRELLA).write_bytes(library(machine, umbrella))
+        # Compilers look for the driver by the name of its file.
+        (temporary / LINKABLE).mkdir()
+        (temporary / LINKABLE / DRIVER).symlink_to(Path("..") / file_name(DRIVER))
         temporary.chmod(0o755)
         _put_in_place(temporary, folder)
     finally:

@@ -1,0 +1,76 @@
+// The counters that every allocation and every release changes. PyTorch shows fifteen: blocks and bytes in the client's
+// hands, blocks and bytes that are active (in its hands, or still used by a stream), and requested bytes; each of
+// small, large and all blocks, with a peak and a sum. Kept is only what does not follow from the rest. New peaks are
+// rare once a program has warmed up: the hot path just asks whether there may be one.
+#pragma once
+
+#include <array>
+
+#include "base/vocabulary.h"
+#include "watch/statistics.h"
+
+namespace gmlake {
+
+class Tally {
+ public:
+  [[gnu::always_inline]] void allocate(PoolKind kind, Bytes bytes, Bytes requested) {
+    Side& side = this->side(kind);
+    const Side& other = sides_[&side == sides_.data()];
+    bool peak = false;
+    auto add = [&](Measure measure, std::int64_t amount) {
+      const std::int64_t active = side.active[measure] += amount;
+      side.ever[measure] += amount;
+      peak |= active > side.peak[measure];
+      peak |= active + other.active[measure] > all_.peak[measure];
+    };
+    add(blocks, 1);
+    add(all_bytes, static_cast<std::int64_t>(bytes));
+    add(asked_bytes, static_cast<std::int64_t>(requested));
+    if (peak) [[unlikely]]
+      raise_peaks();
+  }
+
+  [[gnu::always_inline]] void release(PoolKind kind, Bytes bytes, Bytes requested) {
+    Side& side = this->side(kind);
+    side.active[blocks] -= 1;
+    side.active[all_bytes] -= static_cast<std::int64_t>(bytes);
+    side.active[asked_bytes] -= static_cast<std::int64_t>(requested);
+  }
+
+  // A released block that a stream still uses stays active, until it is settled.
+  void postpone(PoolKind kind, Bytes bytes) { linger(kind, 1, static_cast<std::int64_t>(bytes)); }
+  void settle(PoolKind kind, Bytes bytes) { linger(kind, -1, -static_cast<std::int64_t>(bytes)); }
+
+  Bytes active() const;      // bytes
+  Bytes high_water() const;  // the most it ever was, whichever peaks were reset
+
+  void show(Statistics& statistics) const;
+  void reset_peaks();
+  void reset_accumulated();
+
+ private:
+  enum Measure : std::uint8_t { blocks, all_bytes, asked_bytes, measures };
+  using Amounts = std::array<std::int64_t, measures>;
+  struct Peaks {
+    Amounts peak{};         // of what the client has; active bytes above it need not be a new one
+    Amounts active_peak{};  // of that and what lingers
+  };
+  struct Side : Peaks {
+    Amounts active{};
+    Amounts ever{};       // the sum of all that came
+    Amounts lingering{};  // active, but no longer the client's
+    Amounts before{};     // active and lingering when the sums began
+    Amounts lingering_before{};
+  };
+
+  Side& side(PoolKind kind) { return sides_[kind == PoolKind::large]; }
+  Side both() const;  // all blocks
+  void linger(PoolKind kind, std::int64_t count, std::int64_t bytes);
+  void raise_peaks();
+
+  std::array<Side, 2> sides_;  // small, large
+  Peaks all_;
+  Bytes high_water_ = 0;  // before the last reset of the peaks
+};
+
+}  // namespace gmlake

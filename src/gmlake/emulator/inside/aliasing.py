@@ -1,0 +1,103 @@
+"""CPU tensors that lie in device memory, and what else an operator's arguments become when it is redone on the CPU.
+
+The emulated device's memory is mapped in this process at its device addresses, so a CPU tensor over the same bytes is
+only a matter of metadata. Such a tensor owns nothing: it neither keeps a block alive nor frees it, and must not outlive
+the operator, except in a recorded graph, whose memory PyTorch keeps for as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import torch
+
+from gmlake.emulator.inside import generators
+
+Tensor: TypeAlias = torch.Tensor
+CPU = torch.device("cpu")
+_NUMBERS = frozenset((int, float, bool, complex))
+
+_storage: Callable[[int, torch.device, int], Any] = torch._C._construct_storage_from_data_pointer
+
+
+def on_host(tensor: Tensor) -> Tensor:
+    """The CPU tensor over the same bytes; a tensor that is on the CPU already comes back as it is."""
+    if not tensor.is_cuda:
+        return tensor
+    if tensor.layout is not torch.strided:
+        raise NotImplementedError(f"tensors of layout {tensor.layout}")
+    storage = tensor.untyped_storage()
+    size = storage.nbytes()
+    if size == 0:
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=CPU)
+    host = torch.empty(0, dtype=tensor.dtype, device=CPU)
+    host.set_(_storage(storage.data_ptr(), CPU, size), tensor.storage_offset(), tensor.shape, tensor.stride())
+    if tensor.is_conj():
+        host = torch._conj(host)
+    if tensor.is_neg():
+        host = torch._neg_view(host)
+    return host
+
+
+def arguments(value: Any) -> Any:
+    """An argument as the CPU's operator takes it: tensors in place, their CPU's generator, the CPU as device."""
+    kind = type(value)
+    if kind is torch.Tensor or isinstance(value, torch.Tensor):
+        return on_host(value)
+    if kind is list or kind is tuple:
+        return [arguments(each) for each in value]
+    if kind is torch.Generator:
+        return generators.on_host(value)
+    if kind is torch.device:
+        return CPU
+    return value
+
+
+def span(tensor: Tensor) -> tuple[int, int]:
+    """Address and length of the bytes from a tensor's first element to its last."""
+    if tensor.numel() == 0:
+        return 0, 0
+    if tensor.is_contiguous():
+        return tensor.data_ptr(), tensor.numel() * tensor.itemsize
+    elements = 1
+    for length, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        elements += (length - 1) * stride
+    return tensor.data_ptr(), elements * tensor.itemsize
+
+
+def _wrapped_numbers() -> dict[type, Tensor]:
+    """Tensors that count as numbers in type promotion; autograd saves them as such, and there is no other way to one."""
+    found = {}
+    for number in (True, 1, 1.0, 1j):
+        one = torch.ones((), dtype=torch.complex64 if isinstance(number, complex) else torch.float32, device=CPU)
+        found[type(number)] = one.requires_grad_().mul(number).grad_fn._saved_other
+    return found
+
+
+class Numbers:
+    """Turns the numbers that stand where a tensor is expected back into what they were in C++.
+
+    A kernel in Python sees `x * 2` as the number 2, but only a tensor that is marked as a number may be passed on:
+    another one would take part in type promotion.
+    """
+
+    def __init__(self) -> None:
+        with torch.enable_grad():
+            self._marked = _wrapped_numbers()
+
+    def among(self, positions: frozenset[int], values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The same arguments, with tensors for the numbers at these positions."""
+        for index, value in enumerate(values):
+            if type(value) in _NUMBERS and index in positions:
+                return tuple(
+                    self.tensor(each) if type(each) in _NUMBERS and at in positions else each
+                    for at, each in enumerate(values)
+                )
+        return values
+
+    def tensor(self, number: complex) -> Tensor:
+        """A tensor that counts as a number."""
+        with torch._C.DisableTorchFunction():
+            marked = self._marked[type(number)]
+            return marked.detach().set_(torch.scalar_tensor(number, dtype=marked.dtype, device=CPU))

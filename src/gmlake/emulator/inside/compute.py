@@ -1,0 +1,235 @@
+"""Shadow compute: every operator is run on the emulated device and redone on the CPU, in the same memory.
+
+The device's kernels do nothing, but they are called: PyTorch allocates, frees and synchronises as it does on a GPU.
+Then the same operator runs on CPU tensors that lie in the device's memory. What a CPU run of the program computes is so
+computed here, bit for bit, in the memory that the device's allocator handed out; an allocator that hands out memory
+twice changes the values.
+
+The kernels stand on the CUDA dispatch key, below autograd: they serve every thread, and modes, autograd and
+distributed tensors see nothing of them. While an operator's own kernel runs, the operators it calls are not redone.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from gmlake.emulator.inside import accesses, aliasing, generators, graphs, powers, sizes
+from gmlake.emulator.inside.equivalents import EQUIVALENTS
+from gmlake.emulator.inside.operators import Operator, covered
+
+_C = torch._C
+_not_redone: dict[str, str] = {}
+_library: Any = None
+
+# What an error of the CPU's operator says when the CPU cannot do it. Any other error is one of the program's, for
+# which a GPU would have stopped it too, and is raised.
+_UNABLE = ("not implemented", "not supported", "unsupported", "Could not run", "dtype", "scalar type", "ScalarType")
+
+
+class _Thread(threading.local):
+    inside = False  # an operator's own kernel is running
+
+
+_thread = _Thread()
+
+
+def start(settings: object = None) -> int:
+    """Put the kernels in place; returns how many operators they serve."""
+    global _library
+    _library = torch.library.Library("aten", "IMPL")
+    shadow = _Shadow()
+    graphs.start()
+    operators = list(covered())
+    for operator in operators:
+        _library.impl(operator.name.removeprefix("aten::"), shadow.kernel(operator), "CUDA", with_keyset=True)
+    return len(operators)
+
+
+def not_redone() -> dict[str, str]:
+    """Operators that ran but could not be redone on the CPU, and why: what depends on them is not real."""
+    return dict(sorted(_not_redone.items()))
+
+
+class _Shadow:
+    """Makes the kernels, and holds what they share."""
+
+    def __init__(self) -> None:
+        self._numbers = aliasing.Numbers()
+        self._instead = powers.kernels(self._numbers)
+        # The dispatcher's state in a fresh thread: no mode, no autocast, no transform. The redo runs in it.
+        self._include = _C._dispatch_tls_local_include_set()
+        self._exclude = _C._dispatch_tls_local_exclude_set()
+
+    def kernel(self, operator: Operator) -> Callable[..., Any]:
+        """The kernel that replaces the operator's own."""
+        if operator.name in sizes.HOST_FIRST:
+            return self._host_first(operator)
+        if operator.name == "aten::copy_":
+            return self._copy(operator)
+        return self._host_after(operator)
+
+    def _host_after(self, operator: Operator) -> Callable[..., Any]:
+        """The device's kernel runs and allocates the results; then the CPU fills them."""
+        original = self._instead.get(operator.name, operator.kernel)
+        among = self._numbers.among
+        tensors = operator.tensors
+
+        def run(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+            if _thread.inside:
+                return original(keyset, *among(tensors, args), **kwargs)
+            capturing = graphs.capturing()
+            args = among(tensors, graphs.frozen(args) if capturing else args)
+            generator = _generator(args, kwargs) if operator.random and not capturing else None
+            if generator is not None:
+                generators.about_to_draw(generator)
+            _thread.inside = not operator.looking
+            try:
+                result = original(keyset, *args, **kwargs)
+            finally:
+                _thread.inside = False
+            result = self._redo(operator, args, kwargs, result, capturing)
+            if generator is not None:
+                generators.has_drawn(generator)
+            return result
+
+        return run
+
+    def _copy(self, operator: Operator) -> Callable[..., Any]:
+        """A plain copy is made by the device itself; only what converts or rearranges is a kernel."""
+        run = self._host_after(operator)
+
+        def copy(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+            to, source = args[0], args[1]
+            if isinstance(source, torch.Tensor):
+                if _thread.inside and to.is_cuda and source.is_cuda:
+                    # Part of a kernel that computed nothing: copying would spoil what the CPU still has to read.
+                    return to
+                if _is_plain(to, source):
+                    return operator.kernel(keyset, *args, **kwargs)
+            return run(keyset, *args, **kwargs)
+
+        return copy
+
+    def _host_first(self, operator: Operator) -> Callable[..., Any]:
+        """The CPU's result says how large the device's has to be."""
+        function = operator.overload.overloadpacket
+
+        def run(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+            if graphs.capturing():
+                return operator.kernel(keyset, *args, **kwargs)  # which cannot be captured, and says so
+            out = kwargs.pop("out", None)
+            with _C._ForceDispatchKeyGuard(self._include, self._exclude), _C.DisableTorchFunction():
+                answers = function(*aliasing.arguments(args), **kwargs)
+                result = sizes.results(operator.name, answers, out, args[0].device)
+                _store(result, answers)
+                accesses.report(operator, args, kwargs, result)
+            return result
+
+        return run
+
+    def _redo(
+        self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, capturing: bool
+    ) -> Any:
+        with _C._ForceDispatchKeyGuard(self._include, self._exclude), _C.DisableTorchFunction():
+            try:
+                call = _Call(operator, args, kwargs, result)
+                if capturing:
+                    graphs.record(lambda: self._replay(call))
+                    return result
+                answer = call()
+            except (NotImplementedError, RuntimeError) as error:
+                _note(operator.name, error)
+                answer = None
+            accesses.report(operator, args, kwargs, result)
+        return answer if operator.answers and answer is not None else result
+
+    def _replay(self, call: _Call) -> None:
+        with _C._ForceDispatchKeyGuard(self._include, self._exclude), _C.DisableTorchFunction():
+            try:
+                call()
+            except (NotImplementedError, RuntimeError) as error:
+                _note(call.operator.name, error)
+
+
+class _Call:
+    """One operator's redo, ready to be run: now, or whenever the graph that it is captured in is launched."""
+
+    __slots__ = ("args", "function", "kwargs", "operator", "results", "sees_results")
+
+    def __init__(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        equivalent = EQUIVALENTS.get(operator.name)
+        self.operator = operator
+        self.args = aliasing.arguments(args)
+        self.kwargs = {key: aliasing.arguments(value) for key, value in kwargs.items()}
+        self.results = aliasing.arguments(result) if any(operator.new) else None
+        self.function = operator.overload if equivalent is None else equivalent.function
+        self.sees_results = equivalent is not None and equivalent.results
+        if operator.by_gradient and torch.is_grad_enabled():
+            for host, device in zip(self.args, args, strict=True):
+                if isinstance(device, torch.Tensor) and device.requires_grad:
+                    host.requires_grad_()
+
+    def __call__(self) -> Any:
+        if self.sees_results:
+            return self.function(self.results, *self.args, **self.kwargs)
+        if self.operator.by_gradient:
+            with _C._AutoDispatchBelowAutograd():
+                answers = self.function(*self.args, **self.kwargs)
+        else:
+            answers = self.function(*self.args, **self.kwargs)
+        if self.operator.answers:
+            return answers
+        new = self.operator.new
+        if new == (True,):
+            _store(self.results, answers)
+        elif self.results is not None:
+            for is_new, result, answer in zip(new, self.results, answers, strict=True):
+                if is_new:
+                    _store(result, answer)
+        return None
+
+
+def _store(result: Any, answer: Any) -> None:
+    """Put what the CPU found where the device's result is."""
+    if isinstance(result, torch.Tensor):
+        if not isinstance(answer, torch.Tensor) or (answer.numel() == 0 and answer.dim() == 1):
+            return  # the CPU's path does not have it, and so nobody reads it
+        if result.shape != answer.shape:
+            raise NotImplementedError(f"{tuple(result.shape)} on the device, {tuple(answer.shape)} on the CPU")
+        aliasing.on_host(result).copy_(answer)
+    elif isinstance(result, (list, tuple)) and answer is not None:
+        for each, its in zip(result, answer, strict=True):
+            _store(each, its)
+
+
+def _note(name: str, error: Exception) -> None:
+    """Say once what cannot be redone; an error of the program is raised."""
+    message = str(error).partition("\n")[0]
+    if not isinstance(error, NotImplementedError) and not any(words in message for words in _UNABLE):
+        raise error
+    if name not in _not_redone:
+        _not_redone[name] = message.partition(". This could be")[0]
+        sys.stderr.write(f"gmlake: the CPU cannot redo {name} ({_not_redone[name]}); values after it are not real\n")
+
+
+def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Generator | None:
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Generator):
+            return value
+    return None
+
+
+def _is_plain(to: torch.Tensor, source: torch.Tensor) -> bool:
+    return (
+        to.dtype == source.dtype
+        and to.shape == source.shape
+        and to.is_contiguous()
+        and source.is_contiguous()
+        and to.is_conj() == source.is_conj()
+        and to.is_neg() == source.is_neg()
+    )

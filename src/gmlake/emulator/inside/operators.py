@@ -1,0 +1,94 @@
+"""Which operators are redone on the CPU, and what their schemas say about them.
+
+An operator is redone if it has a kernel of its own for CUDA. One that is composed of others needs nothing, with two
+exceptions: where the CPU composes it of others, so that only the whole can be compared. Views, and what only
+allocates or asks about a tensor, have no values to redo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+_C = torch._C
+
+# Composed on CUDA, of operators that have no counterpart on the CPU or none that gives the same bits.
+_WHOLE = ("aten::convolution", "aten::copy_")
+
+_WITHOUT_VALUES = {
+    "aten::_cslt_sparse_mm_search",
+    "aten::_cudnn_init_dropout_state",
+    "aten::_efficientzerotensor",
+    "aten::_fused_sdp_choice",
+    "aten::_local_scalar_dense",  # a copy to the host, which the device itself makes
+    "aten::_use_cudnn_ctc_loss",
+    "aten::_use_cudnn_ctc_loss.Tensor",
+    "aten::_use_miopen_ctc_loss",
+    "aten::_use_miopen_ctc_loss.Tensor",
+    "aten::empty.memory_format",
+    "aten::empty_strided",
+    "aten::is_set_to",
+    "aten::record_stream",
+}
+
+# They look at values on the host while they run, mostly to choose sizes: what they call must be redone as well.
+_LOOKING = {
+    "aten::bincount",
+    "aten::equal",
+    "aten::linalg_eig",
+    "aten::linalg_eig.out",
+    "aten::repeat_interleave.Tensor",
+    "aten::searchsorted.Tensor",
+    "aten::searchsorted.Tensor_out",
+    "aten::segment_reduce",
+}
+
+
+class Operator:
+    """One overload: its kernel for CUDA, and what a redo has to know."""
+
+    def __init__(self, name: str) -> None:
+        packet, _, overload = name.removeprefix("aten::").partition(".")
+        self.name = name
+        self.overload: Any = getattr(getattr(torch.ops.aten, packet), overload or "default")
+        self.kernel: Callable[..., Any] = torch.library.get_kernel(name, "CUDA").call_boxed
+        schema = self.overload._schema
+        # Where a tensor is expected, a number may stand: by position, because none of them is keyword-only.
+        self.tensors = frozenset(
+            index
+            for index, argument in enumerate(schema.arguments)
+            if str(argument.type) in ("Tensor", "Optional[Tensor]") and not argument.kwarg_only
+        )
+        self.random = any(argument.name == "generator" for argument in schema.arguments)
+        # Arguments that are written to, by position and by name.
+        self.written = tuple(index for index, argument in enumerate(schema.arguments) if _is_written(argument))
+        self.written_names = tuple(argument.name for argument in schema.arguments if _is_written(argument))
+        # Which results are new: they have to be copied to the device's. The others are arguments that were written to.
+        self.new = tuple(not _is_written(result) for result in schema.returns)
+        self.answers = [str(result.type) for result in schema.returns] == ["bool"]
+        self.looking = name in _LOOKING
+        self.by_gradient = name == "aten::convolution"  # the CPU chooses by whether gradients will be needed
+
+
+def _is_written(value: Any) -> bool:
+    return value.alias_info is not None and bool(value.alias_info.is_write)
+
+
+def _has_values(operator: Operator) -> bool:
+    schema = operator.overload._schema
+    if operator.name in _WITHOUT_VALUES or torch.Tag.inplace_view in operator.overload.tags:
+        return False
+    return not any(result.alias_info is not None and not result.alias_info.is_write for result in schema.returns)
+
+
+def covered() -> Iterator[Operator]:
+    """All operators that are to be redone."""
+    for name in _C._dispatch_get_all_op_names():
+        if not name.startswith("aten::"):
+            continue
+        if _C._dispatch_has_kernel_for_dispatch_key(name, "CUDA") or name in _WHOLE:
+            operator = Operator(name)
+            if _has_values(operator):
+                yield operator

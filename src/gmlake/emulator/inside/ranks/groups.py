@@ -1,0 +1,59 @@
+"""How process groups are made when there is only one process: what differs is told here, the rest is PyTorch's."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import torch.distributed
+from torch._C import _distributed_c10d as c10d
+
+
+def install() -> None:
+    """Groups of CPU tensors are ours; groups of CUDA tensors are PyTorch's own, on the emulated NCCL."""
+    backend = torch.distributed.Backend
+    backend.register_backend(
+        "gloo",
+        _make_cpu_group,
+        extended_api=True,
+        devices=["cpu", "cuda"],
+        _backend_type=c10d.ProcessGroup.BackendType.GLOO,
+    )
+    for name in ("nccl", "nccl2", "nccl-legacy", "nccl-lazy"):
+        backend._ensure_backend_registered(name)
+        plugin = backend._plugins.get(name.upper())
+        if plugin is not None:
+            backend._plugins[name.upper()] = plugin._replace(creator_fn=_without_split(plugin.creator_fn))
+    _announce_splits()
+
+
+def _make_cpu_group(options: Any, backend_options: object | None) -> Any:
+    from gmlake.emulator.inside.ranks.cpu_group import CpuGroup
+
+    return CpuGroup(options.group_rank, options.group_size)
+
+
+def _without_split(create: Any) -> Any:
+    """A communicator made by a split does not say how large it is, one made afresh does."""
+
+    def make(options: Any, backend_options: object | None) -> Any:
+        options.split_from = None
+        return create(options, backend_options)
+
+    return make
+
+
+def _announce_splits() -> None:
+    """split_group splits all the same: tell the native library beforehand what will come of it."""
+    split = getattr(c10d.ProcessGroup, "split_group", None)
+    if split is None:
+        return
+    announce = getattr(ctypes.CDLL(None), "gmlake_device_collective_group", lambda size, rank: None)
+
+    def split_group(self: Any, ranks: Any, *args: Any, **kwargs: Any) -> Any:
+        members = list(ranks)
+        if self.rank() in members:
+            announce(len(members), members.index(self.rank()))
+        return split(self, ranks, *args, **kwargs)
+
+    c10d.ProcessGroup.split_group = split_group
