@@ -86,6 +86,7 @@ class Allocator {
 
   // The latest events, if the allocator keeps a journal; none unless started.
   virtual void start_journal(std::size_t) { throw InvalidArgument("this allocator keeps no journal"); }
+  virtual void resize_journal(std::size_t entries) { start_journal(entries); }  // keeps the latest events
   virtual std::vector<JournalEntry> journal() const { return {}; }
 
   virtual void check() const = 0;  // throws BrokenInvariant

@@ -232,6 +232,11 @@ void GMLakeAllocator::start_journal(std::size_t entries) {
   supply_.journal.start(entries);
 }
 
+void GMLakeAllocator::resize_journal(std::size_t entries) {
+  std::lock_guard guard(lock_);
+  supply_.journal.resize(entries);
+}
+
 std::vector<JournalEntry> GMLakeAllocator::journal() const {
   std::lock_guard guard(lock_);
   return supply_.journal.entries();

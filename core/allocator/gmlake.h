@@ -41,6 +41,7 @@ class GMLakeAllocator final : public Allocator {
   std::vector<PoolUsage> private_pools() const override;
   void check() const override;
   void start_journal(std::size_t entries) override;
+  void resize_journal(std::size_t entries) override;
   std::vector<JournalEntry> journal() const override;
 
  private:

@@ -37,9 +37,9 @@ struct Slot {
 
 struct Process {
   std::array<Slot, most_devices> slots;
-  std::atomic<bool> begun = false;      // some device is in use, or about to be
-  std::atomic<bool> inherited = false;  // forked from a process that had begun
-  std::mutex setting;  // guards what follows
+  std::atomic<bool> begun = false;             // some device is in use, or about to be
+  std::atomic<bool> inherited = false;         // forked from a process that had begun
+  std::mutex setting;                          // guards what follows
   std::map<std::string, std::string> options;  // by set_process_option
   std::size_t journal = 0;
 };
@@ -85,9 +85,9 @@ bool strict() {
   return wanted != nullptr && std::string_view(wanted) == "strict";
 }
 
-void start_journal(Allocator& allocator, std::size_t entries) {
+void keep_journal(Allocator& allocator, std::size_t entries, bool clear) {
   try {
-    allocator.start_journal(entries);
+    clear ? allocator.start_journal(entries) : allocator.resize_journal(entries);
   } catch (const InvalidArgument&) {
     // It keeps none.
   }
@@ -149,12 +149,12 @@ void set_process_fraction(int device, double fraction) {
   slot(device).fraction = fraction;
 }
 
-void start_process_journals(std::size_t entries) {
+void keep_process_journals(std::size_t entries, bool clear) {
   Journal().start(entries);  // is the number possible?
   std::lock_guard lock(process().setting);
   process().journal = entries;
   for (Slot& slot : process().slots)
-    if (Allocator* const allocator = slot.allocator) start_journal(*allocator, entries);
+    if (Allocator* const allocator = slot.allocator) keep_journal(*allocator, entries, clear);
 }
 
 double process_fraction(int device) {
@@ -172,7 +172,7 @@ ProcessDevice process_device(int device) {
       process().begun = true;
       make(s, device);
       std::lock_guard setting(process().setting);
-      if (process().journal > 0) start_journal(*s.owner, process().journal);
+      if (process().journal > 0) keep_journal(*s.owner, process().journal, true);
       s.allocator.store(s.owner.get(), std::memory_order_release);
     }
   }

@@ -38,8 +38,9 @@ void set_process_option(std::string_view name, std::string_view value);
 void set_process_fraction(int device, double fraction);
 double process_fraction(int device);  // 1 unless it was set
 
-// Every allocator of this process, also one that is made later, keeps a journal of so many events; 0: none does. One
-// that cannot keep a journal is left out. Throws InvalidArgument for an impossible number.
-void start_process_journals(std::size_t entries);
+// Every allocator of this process, also one that is made later, keeps a journal of so many events; 0: none does. What
+// was noted before stays, unless it is to be cleared. An allocator that cannot keep a journal is left out. Throws
+// InvalidArgument for an impossible number.
+void keep_process_journals(std::size_t entries, bool clear);
 
 }  // namespace gmlake

@@ -1,7 +1,9 @@
 #include "watch/journal.h"
 
 #include <array>
+#include <cstddef>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 
@@ -23,6 +25,14 @@ void Journal::start(std::size_t entries) {
   ring_.shrink_to_fit();
   length_ = entries;
   total_ = 0;
+}
+
+void Journal::resize(std::size_t entries) {
+  std::vector<JournalEntry> kept = this->entries();
+  start(entries);
+  if (kept.size() > entries) kept.erase(kept.begin(), kept.end() - static_cast<std::ptrdiff_t>(entries));
+  total_ = kept.size();
+  ring_ = std::move(kept);
 }
 
 void Journal::append(JournalEntry::Action action, Address address, Bytes size, Stream stream, PoolId pool) {

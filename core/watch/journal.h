@@ -42,7 +42,8 @@ class Journal {
  public:
   static constexpr std::size_t longest = std::size_t{1} << 30;
 
-  void start(std::size_t entries);  // forgets what was there; 0 turns it off
+  void start(std::size_t entries);   // forgets what was there; 0 turns it off
+  void resize(std::size_t entries);  // keeps the latest of what was there
   bool on() const { return length_ > 0; }
 
   void note(JournalEntry::Action action, Address address, Bytes size, Stream stream, PoolId pool = {}) {

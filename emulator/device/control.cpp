@@ -77,7 +77,8 @@ GMLAKE_EXPORT void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void* a
                                                                          std::size_t reserved, TorchDevice device) {
   constexpr signed char cuda = 1;
   if (size > 0 && device.type == cuda) contents::fresh(address(at), static_cast<std::size_t>(size));
-  static const auto next =
-      reinterpret_cast<Report>(dlsym(RTLD_NEXT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"));
+  // Python loads PyTorch's libraries for itself alone, so that only a handle finds what is in them.
+  static const auto next = reinterpret_cast<Report>(
+      dlsym(dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY), "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"));
   if (next != nullptr) next(at, size, allocated, reserved, device);
 }

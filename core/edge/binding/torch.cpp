@@ -136,13 +136,13 @@ void bind_torch(nb::module_& m) {
   m.def("set_process_fraction", &set_process_fraction, "device"_a, "fraction"_a, Unlocked());
   m.def("process_fraction", &process_fraction, "device"_a);
   m.def(
-      "start_process_journals",
-      [](const nb::int_& entries) {
+      "keep_process_journals",
+      [](const nb::int_& entries, bool clear) {
         const std::uint64_t kept = number(entries, "number of entries");
         nb::gil_scoped_release release;
-        start_process_journals(kept);
+        keep_process_journals(kept, clear);
       },
-      "entries"_a, "Every allocator of this process keeps its latest events from now on; 0: none does.");
+      "entries"_a, "clear"_a, "Every allocator of this process keeps its latest events from now on; 0: none does.");
   m.attr("LONGEST_JOURNAL") = Journal::longest;
 }
 

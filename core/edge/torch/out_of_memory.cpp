@@ -13,6 +13,8 @@ namespace {
 
 std::atomic<OutOfMemoryObserver> observer = nullptr;
 
+constexpr Bytes page = 2 * MiB;  // a device gives no less
+
 struct Figures {
   int device = 0;
   Bytes asked = 0, free = 0, total = 0, allowed = 0;
@@ -57,7 +59,7 @@ std::string usual(const Figures& f) {
 
 std::string advice(const Figures& f) {
   const Bytes room = f.allowed - std::min(f.allowed, f.reserved);
-  const Bytes within_reach = f.reserved - std::min(f.reserved, f.active) + std::min(room, f.free);
+  const Bytes within_reach = f.reserved - std::min(f.reserved, f.active) + round_down(std::min(room, f.free), page);
   if (f.asked > within_reach) {
     std::string text = " The request exceeds what is there by " + size(f.asked - within_reach);
     if (f.allowed < f.total && f.asked <= f.reserved - std::min(f.reserved, f.active) + f.free)

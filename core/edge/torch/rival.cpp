@@ -68,7 +68,8 @@ void start() {
 
 void allocate(const ProcessDevice& device, Address block, Bytes size, Stream stream) {
   make(device);
-  with(device.driver.device(), [&](Shadow& shadow) { shadow.blocks[block] = shadow.allocator->allocate(size, stream); });
+  with(device.driver.device(),
+       [&](Shadow& shadow) { shadow.blocks[block] = shadow.allocator->allocate(size, stream); });
 }
 
 void release(int device, Address block) noexcept {

@@ -133,7 +133,7 @@ def _start(entries: int, level: str, cpp: bool, clear: bool, skipped: frozenset[
     changed = entries != _recorder.entries
     _recorder.enabled, _recorder.entries, _recorder.cpp, _recorder.skipped = entries > 0, entries, cpp, skipped
     if changed or clear:
-        _core.start_process_journals(entries)
+        _core.keep_process_journals(entries, clear or entries == 0)
     _core.set_recorder(None if level == "none" else _recorder.gather, level)
     if entries == 0 or clear:
         _recorder.clear()

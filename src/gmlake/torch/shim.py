@@ -72,6 +72,13 @@ def statistics(device: int) -> dict[str, Any]:
     return found
 
 
+def _common_statistics(device: int) -> dict[str, Any]:
+    """What torch.accelerator.memory_stats shows: the figures that all kinds of devices have."""
+    found = statistics(device)
+    found.pop("num_oom_rejections", None)
+    return found
+
+
 def _held(device: int, pool: tuple[int, int], name: str, size: int) -> dict[str, int]:
     """A pool's memory is counted when it is asked for; its peak is the highest value that anyone has looked at."""
     peak = max(size, _pool_peaks.get((device, pool, name), 0))
@@ -133,7 +140,7 @@ SEAMS: dict[str, tuple[Callable[..., Any], bool]] = {
     "_cuda_attach_out_of_memory_observer": (_attach_observer, True),
     "_accelerator_isAllocatorInitialized": (lambda: bool(torch.cuda.is_initialized()), False),
     "_accelerator_emptyCache": (_empty_cache, False),
-    "_accelerator_getDeviceStats": (statistics, False),
+    "_accelerator_getDeviceStats": (_common_statistics, False),
     "_accelerator_resetPeakStats": (_reset_peaks, False),
     "_accelerator_resetAccumulatedStats": (_reset_accumulated, False),
 }
