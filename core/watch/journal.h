@@ -2,6 +2,7 @@
 // branch. It grows as it fills, so that a long one costs nothing before it is needed.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <string_view>
@@ -50,11 +51,16 @@ class Journal {
     if (on()) append(action, address, size, stream, pool);
   }
 
+  // Kinds of events that no journal of this process notes, as bits.
+  static void skip(std::uint32_t actions) { skipped_ = actions; }
+
   std::vector<JournalEntry> entries() const;  // oldest first
   std::uint64_t total() const { return total_; }
 
  private:
   void append(JournalEntry::Action action, Address address, Bytes size, Stream stream, PoolId pool);
+
+  static inline std::atomic<std::uint32_t> skipped_ = 0;
 
   std::size_t length_ = 0;          // of the ring when it is full; 0: off
   std::vector<JournalEntry> ring_;  // as long as it had to be so far

@@ -143,7 +143,14 @@ void bind_torch(nb::module_& m) {
         keep_process_journals(kept, clear);
       },
       "entries"_a, "clear"_a, "Every allocator of this process keeps its latest events from now on; 0: none does.");
+  m.def("skip_in_journals", &Journal::skip, "actions"_a, "Kinds of events that are not noted, as bits.");
   m.attr("LONGEST_JOURNAL") = Journal::longest;
+  nb::list actions;
+  for (int action = 0; action <= static_cast<int>(JournalEntry::Action::trim); ++action) {
+    const std::string_view name = to_string(static_cast<JournalEntry::Action>(action));
+    actions.append(nb::str(name.data(), name.size()));
+  }
+  m.attr("JOURNAL_ACTIONS") = nb::tuple(actions);
 }
 
 }  // namespace gmlake

@@ -17,6 +17,16 @@ import torch
 from gmlake import _core
 
 Frames = list[dict[str, Any]]
+# The journal's words and PyTorch's; a stitch maps memory that exists, a trim is no event of PyTorch's.
+ACTIONS = {
+    "alloc": "alloc",
+    "free_requested": "free_requested",
+    "free_completed": "free_completed",
+    "map": "segment_map",
+    "unmap": "segment_unmap",
+    "stitch": "segment_map",
+    "oom": "oom",
+}
 _LEVELS = {None: "none", "state": "state", "alloc": "alloc", "all": "all"}
 _FEWEST = 100_000  # stacks that are kept before anyone looks which are still needed
 
@@ -28,7 +38,6 @@ class _Recorder:
         self.enabled = False
         self.entries = 0
         self.cpp = False
-        self.skipped: frozenset[str] = frozenset()
         self._stacks: dict[int, tuple[Any, Any]] = {}  # of Python (our own frame first), native
         self._numbers = itertools.count(1)
         self._prune_at = _FEWEST
@@ -131,7 +140,10 @@ def record_legacy(
 def _start(entries: int, level: str, cpp: bool, clear: bool, skipped: frozenset[str]) -> None:
     entries = min(entries, int(_core.LONGEST_JOURNAL))
     changed = entries != _recorder.entries
-    _recorder.enabled, _recorder.entries, _recorder.cpp, _recorder.skipped = entries > 0, entries, cpp, skipped
+    _recorder.enabled, _recorder.entries, _recorder.cpp = entries > 0, entries, cpp
+    _core.skip_in_journals(
+        sum(1 << bit for bit, action in enumerate(_core.JOURNAL_ACTIONS) if ACTIONS.get(action) in skipped)
+    )
     if changed or clear:
         _core.keep_process_journals(entries, clear or entries == 0)
     _core.set_recorder(None if level == "none" else _recorder.gather, level)
@@ -142,11 +154,6 @@ def _start(entries: int, level: str, cpp: bool, clear: bool, skipped: frozenset[
 def is_recording() -> bool:
     """Stand in for torch._C._cuda_isHistoryEnabled."""
     return _recorder.enabled
-
-
-def skipped_actions() -> frozenset[str]:
-    """Kinds of events that the recording leaves out."""
-    return _recorder.skipped
 
 
 def traceback_of(address: int) -> Frames | None:

@@ -16,15 +16,6 @@ import torch
 from gmlake import _core
 from gmlake.torch import history
 
-_ACTIONS = {
-    "alloc": "alloc",
-    "free_requested": "free_requested",
-    "free_completed": "free_completed",
-    "map": "segment_map",
-    "unmap": "segment_unmap",
-    "stitch": "segment_map",
-    "oom": "oom",
-}
 _ORDINARY = (0, 0)
 Pool = tuple[int, int]
 
@@ -99,10 +90,9 @@ def _segment(
 
 def _events(journal: list[_core.JournalEntry], frames: dict[int, history.Frames]) -> Iterator[dict[str, Any]]:
     """The journal in PyTorch's words. A free has the stream and size of its allocation, where that is known."""
-    skipped = history.skipped_actions()
     known: dict[int, tuple[int, int]] = {}
     for entry in journal:
-        action = _ACTIONS.get(entry.action)
+        action = history.ACTIONS.get(entry.action)
         address, size, stream = entry.address, entry.size, entry.stream
         if action == "alloc":
             known[address] = stream, size
@@ -110,7 +100,7 @@ def _events(journal: list[_core.JournalEntry], frames: dict[int, history.Frames]
             stream = known.get(address, (0, 0))[0]
         elif action == "free_completed":
             stream, size = known.pop(address, (stream, size))
-        if action is None or action in skipped:
+        if action is None:
             continue
         event = {
             "action": action,
