@@ -67,10 +67,10 @@ Address GMLakeAllocator::climb(Pool& pool, Bytes rounded, Bytes size, Stream str
 
 void GMLakeAllocator::out_of_memory(Bytes size) {
   ++supply_.statistics.num_ooms;
-  supply_.journal.note(JournalEntry::Action::oom, 0, size, 0);
   Bytes free = 0;
   Bytes total = 0;
   (void)supply_.driver.memory_info(free, total);
+  supply_.journal.note(JournalEntry::Action::oom, free, size, 0);
   const Bytes reserved = supply_.chunks.reserved();
   std::string text = "out of memory on device " + std::to_string(supply_.driver.device()) + ": " + format_bytes(size) +
                      " asked, " + format_bytes(supply_.tally.active()) + " active, " + format_bytes(reserved) +

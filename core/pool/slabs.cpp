@@ -38,6 +38,7 @@ Address Slabs::take(Stream stream) {
   if (chunk == nullptr && shared()) chunk = lake_.lend_page(at, stream);
   if (chunk == nullptr) return 0;
   supply_.chunks.change_kind(chunk, PoolKind::small);
+  supply_.journal.note(JournalEntry::Action::map, at, supply_.page, stream);
   chunk->home = at;
   if (reuse)
     vacant_.pop_back();
@@ -60,6 +61,7 @@ void Slabs::trim() {
 
 bool Slabs::discard(Page& page) {
   if (!supply_.chunks.unmap(page.at, supply_.page)) return false;
+  supply_.journal.note(JournalEntry::Action::unmap, page.at, supply_.page, 0);
   supply_.chunks.destroy(page.chunk);
   page.chunk = nullptr;
   vacant_.push_back(number(page.at));
