@@ -62,7 +62,9 @@ def _show_peaks(console: Console, processes: list[dict[str, Any]]) -> None:
                 str(row["retries"]),
                 str(row["out_of_memory"]),
             )
-    console.print("Peaks as PyTorch's allocator reports them:", style="dim")
+    backends = sorted({str(process.get("backend", "native")) for process in processes})
+    served = "PyTorch's own allocator" if backends == ["native"] else " and ".join(backends)
+    console.print(f"Peaks as reported by {escape(served)}:", style="dim")
     console.print(table)
 
 

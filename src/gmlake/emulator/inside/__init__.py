@@ -29,6 +29,8 @@ def start(text: str) -> None:
             _part("report").add("not_computed", compute.not_redone)
         if settings.solo is not None:
             _part("ranks").start(settings.solo.world_size, settings.solo.rank)
+        elif not settings.compute:
+            _part("ranks.objects").between_processes()
 
 
 def _part(name: str) -> ModuleType:

@@ -7,7 +7,7 @@ the operator, except in a recorded graph, whose memory PyTorch keeps for as long
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import torch
@@ -52,6 +52,16 @@ def arguments(value: Any) -> Any:
     if kind is torch.device:
         return CPU
     return value
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """The device's tensors among arguments or results."""
+    if isinstance(value, torch.Tensor):
+        if value.is_cuda and value.layout is torch.strided:
+            yield value
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from tensors(each)
 
 
 def span(tensor: Tensor) -> tuple[int, int]:

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from gmlake.emulator.inside import accesses, aliasing, generators, graphs, powers, sizes
+from gmlake.emulator.inside import accesses, aliasing, generators, graphs, native, powers, report, sizes
 from gmlake.emulator.inside.equivalents import EQUIVALENTS
 from gmlake.emulator.inside.operators import Operator, covered
 
@@ -32,7 +33,8 @@ _UNABLE = ("not implemented", "not supported", "unsupported", "Could not run", "
 
 
 class _Thread(threading.local):
-    inside = False  # an operator's own kernel is running
+    # The operator whose own kernel is running, and its arguments; None where what it calls is redone as well.
+    inside: tuple[Operator, tuple[Any, ...]] | None = None
 
 
 _thread = _Thread()
@@ -44,9 +46,13 @@ def start(settings: object = None) -> int:
     _library = torch.library.Library("aten", "IMPL")
     shadow = _Shadow()
     graphs.start()
+    native.on_read(_looked)
     operators = list(covered())
-    for operator in operators:
-        _library.impl(operator.name.removeprefix("aten::"), shadow.kernel(operator), "CUDA", with_keyset=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a kernel is replaced is the purpose
+        for operator in operators:
+            _library.impl(operator.name.removeprefix("aten::"), shadow.kernel(operator), "CUDA", with_keyset=True)
+    report.add("not_redone", lambda: not_redone() or None)
     return len(operators)
 
 
@@ -80,18 +86,18 @@ class _Shadow:
         tensors = operator.tensors
 
         def run(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-            if _thread.inside:
+            if _thread.inside is not None:
                 return original(keyset, *among(tensors, args), **kwargs)
             capturing = graphs.capturing()
             args = among(tensors, graphs.frozen(args) if capturing else args)
             generator = _generator(args, kwargs) if operator.random and not capturing else None
             if generator is not None:
                 generators.about_to_draw(generator)
-            _thread.inside = not operator.looking
+            _thread.inside = None if operator.looking else (operator, args)
             try:
                 result = original(keyset, *args, **kwargs)
             finally:
-                _thread.inside = False
+                _thread.inside = None
             result = self._redo(operator, args, kwargs, result, capturing)
             if generator is not None:
                 generators.has_drawn(generator)
@@ -106,7 +112,7 @@ class _Shadow:
         def copy(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             to, source = args[0], args[1]
             if isinstance(source, torch.Tensor):
-                if _thread.inside and to.is_cuda and source.is_cuda:
+                if _thread.inside is not None and to.is_cuda and source.is_cuda:
                     # Part of a kernel that computed nothing: copying would spoil what the CPU still has to read.
                     return to
                 if _is_plain(to, source):
@@ -127,7 +133,7 @@ class _Shadow:
                 answers = function(*aliasing.arguments(args), **kwargs)
                 result = sizes.results(operator.name, answers, out, args[0].device)
                 _store(result, answers)
-                accesses.report(operator, args, kwargs, result)
+            accesses.report(operator, args, kwargs, result)
             return result
 
         return run
@@ -145,6 +151,7 @@ class _Shadow:
             except (NotImplementedError, RuntimeError) as error:
                 _note(operator.name, error)
                 answer = None
+        if not capturing:
             accesses.report(operator, args, kwargs, result)
         return answer if operator.answers and answer is not None else result
 
@@ -213,8 +220,26 @@ def _note(name: str, error: Exception) -> None:
     if not isinstance(error, NotImplementedError) and not any(words in message for words in _UNABLE):
         raise error
     if name not in _not_redone:
-        _not_redone[name] = message.partition(". This could be")[0]
-        sys.stderr.write(f"gmlake: the CPU cannot redo {name} ({_not_redone[name]}); values after it are not real\n")
+        _tell(name, message.partition(". This could be")[0])
+
+
+def _tell(name: str, why: str) -> None:
+    _not_redone[name] = why
+    sys.stderr.write(f"gmlake: {name} could not be redone on the CPU ({why}); what follows from it is not real\n")
+
+
+def _looked(source: int, size: int) -> None:
+    """Called by the device after it copied to the host: did a kernel read what only its own work could have put there?"""
+    if _thread.inside is None:
+        return
+    operator, args = _thread.inside
+    if operator.name in _not_redone or operator.name == "aten::copy_":
+        return
+    for tensor in aliasing.tensors(args):
+        start, length = aliasing.span(tensor)
+        if start <= source < start + length:
+            return  # an argument, which is there
+    _tell(operator.name, "its kernel looks at values that are not there yet")
 
 
 def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Generator | None:

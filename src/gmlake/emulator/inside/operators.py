@@ -15,7 +15,7 @@ import torch
 _C = torch._C
 
 # Composed on CUDA, of operators that have no counterpart on the CPU or none that gives the same bits.
-_WHOLE = ("aten::convolution", "aten::copy_")
+_WHOLE = ("aten::convolution", "aten::copy_", "aten::ldexp.Tensor", "aten::ldexp.out", "aten::ldexp_")
 
 _WITHOUT_VALUES = {
     "aten::_cslt_sparse_mm_search",
@@ -33,17 +33,9 @@ _WITHOUT_VALUES = {
     "aten::record_stream",
 }
 
-# They look at values on the host while they run, mostly to choose sizes: what they call must be redone as well.
-_LOOKING = {
-    "aten::bincount",
-    "aten::equal",
-    "aten::linalg_eig",
-    "aten::linalg_eig.out",
-    "aten::repeat_interleave.Tensor",
-    "aten::searchsorted.Tensor",
-    "aten::searchsorted.Tensor_out",
-    "aten::segment_reduce",
-}
+# They look at values on the host while they run, to choose sizes or to check: what they call must be redone as well.
+# None of them changes its arguments, which would then be changed twice.
+_LOOKING = ("bincount", "equal", "histc", "linalg_", "_linalg_", "repeat_interleave", "searchsorted", "segment_reduce")
 
 
 class Operator:
@@ -68,7 +60,7 @@ class Operator:
         # Which results are new: they have to be copied to the device's. The others are arguments that were written to.
         self.new = tuple(not _is_written(result) for result in schema.returns)
         self.answers = [str(result.type) for result in schema.returns] == ["bool"]
-        self.looking = name in _LOOKING
+        self.looking = packet.startswith(_LOOKING) and not packet.endswith("_")
         self.by_gradient = name == "aten::convolution"  # the CPU chooses by whether gradients will be needed
 
 

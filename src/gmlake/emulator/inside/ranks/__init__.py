@@ -2,7 +2,8 @@
 
 CUDA groups are the native library's affair (emulator/libraries/collectives): here is what stands before and beside
 them. The rendezvous needs no other process (`store`), groups of CPU tensors give what so many equal ranks would give
-(`cpu_group`), and so do collectives of Python objects (`objects`).
+(`cpu_group`), and so do collectives of Python objects (`objects`). Between real processes only the last of these has a
+part to play: nothing else needs help there.
 
 What another rank really holds is unknown. Where that matters, this is what happens on a rank that is not the source:
 a broadcast leaves the tensor or object as it is, a scatter leaves the output as it is, a receive gives what this rank
@@ -29,4 +30,4 @@ def start(world_size: int, rank: int) -> None:
     os.environ.setdefault("TORCH_NCCL_ENABLE_MONITORING", "0")
     store.install(world_size, rank)
     groups.install()
-    objects.install()
+    objects.between_equals()
