@@ -84,12 +84,12 @@ def _show_reads(console: Console, processes: list[dict[str, Any]], plan: Plan) -
     for process in processes:
         reads = process.get("reads")
         for read in reads if isinstance(reads, list) else ():
-            place = read["place"], read.get("source", "")
-            times[place] = times.get(place, 0) + read["times"]
+            line = str(read["place"]), str(read.get("source", ""))
+            times[line] = times.get(line, 0) + int(read["times"])
     if not times:
         return
     console.print("Values that the program read back, though they are not real:")
-    order = sorted(times, key=lambda place: -times[place])
+    order = sorted(times, key=lambda line: -times[line])
     for place, source in order[:_MOST]:
         text = source if len(source) <= _LONGEST else f"{source[:_LONGEST]}..."
         console.print(f"  {times[place, source]:>6,} ×  {escape(place)}  [dim]{escape(text)}[/]")
