@@ -19,6 +19,9 @@ CPU = torch.device("cpu")
 _NUMBERS = frozenset((int, float, bool, complex))
 
 _storage: Callable[[int, torch.device, int], Any] = torch._C._construct_storage_from_data_pointer
+# A subclass may answer otherwise, or refuse to.
+_storage_of: Callable[[Tensor], Any] = torch.Tensor.untyped_storage
+_shape: Callable[[Tensor], Any] = torch._C.TensorBase.shape.__get__
 
 
 def on_host(tensor: Tensor) -> Tensor:
@@ -27,12 +30,12 @@ def on_host(tensor: Tensor) -> Tensor:
         return tensor
     if tensor.layout is not torch.strided:
         raise NotImplementedError(f"tensors of layout {tensor.layout}")
-    storage = tensor.untyped_storage()
+    storage = _storage_of(tensor)
     size = storage.nbytes()
     if size == 0:
-        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=CPU)
+        return torch.empty_strided(_shape(tensor), tensor.stride(), dtype=tensor.dtype, device=CPU)
     host = torch.empty(0, dtype=tensor.dtype, device=CPU)
-    host.set_(_storage(storage.data_ptr(), CPU, size), tensor.storage_offset(), tensor.shape, tensor.stride())
+    host.set_(_storage(storage.data_ptr(), CPU, size), tensor.storage_offset(), _shape(tensor), tensor.stride())
     if tensor.is_conj():
         host = torch._conj(host)
     if tensor.is_neg():
@@ -71,9 +74,21 @@ def span(tensor: Tensor) -> tuple[int, int]:
     if tensor.is_contiguous():
         return tensor.data_ptr(), tensor.numel() * tensor.itemsize
     elements = 1
-    for length, stride in zip(tensor.shape, tensor.stride(), strict=True):
+    for length, stride in zip(_shape(tensor), tensor.stride(), strict=True):
         elements += (length - 1) * stride
     return tensor.data_ptr(), elements * tensor.itemsize
+
+
+def same_layout(one: Tensor, other: Tensor) -> bool:
+    """Whether copying one to the other is copying bytes, in order."""
+    return bool(
+        one.dtype == other.dtype
+        and _shape(one) == _shape(other)
+        and one.is_contiguous()
+        and other.is_contiguous()
+        and one.is_conj() == other.is_conj()
+        and one.is_neg() == other.is_neg()
+    )
 
 
 def _wrapped_numbers() -> dict[type, Tensor]:

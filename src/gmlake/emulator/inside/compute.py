@@ -112,10 +112,12 @@ class _Shadow:
         def copy(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             to, source = args[0], args[1]
             if isinstance(source, torch.Tensor):
-                if _thread.inside is not None and to.is_cuda and source.is_cuda:
-                    # Part of a kernel that computed nothing: copying would spoil what the CPU still has to read.
-                    return to
-                if _is_plain(to, source):
+                with _C.DisableTorchFunction():
+                    plain = aliasing.same_layout(to, source)
+                    if _thread.inside is not None and to.is_cuda and source.is_cuda:
+                        # Part of a kernel that computed nothing: copying would spoil what the CPU still has to read.
+                        return to
+                if plain:
                     return operator.kernel(keyset, *args, **kwargs)
             return run(keyset, *args, **kwargs)
 
@@ -185,7 +187,7 @@ class _Call:
         if self.sees_results:
             return self.function(self.results, *self.args, **self.kwargs)
         if self.operator.by_gradient:
-            with _C._AutoDispatchBelowAutograd():
+            with _C._AutoDispatchBelowAutograd():  # it may see that gradients are needed, but none will be taken
                 answers = self.function(*self.args, **self.kwargs)
         else:
             answers = self.function(*self.args, **self.kwargs)
@@ -247,14 +249,3 @@ def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Generator
         if isinstance(value, torch.Generator):
             return value
     return None
-
-
-def _is_plain(to: torch.Tensor, source: torch.Tensor) -> bool:
-    return (
-        to.dtype == source.dtype
-        and to.shape == source.shape
-        and to.is_contiguous()
-        and source.is_contiguous()
-        and to.is_conj() == source.is_conj()
-        and to.is_neg() == source.is_neg()
-    )

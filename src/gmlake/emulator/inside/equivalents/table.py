@@ -54,7 +54,7 @@ def gradients(
 
 
 class Draws:
-    """Random states that a backward has to return to, under a ticket that travels in the device's own random state."""
+    """Random states that a backward has to return to, under a ticket that it is given again."""
 
     _REMEMBERED = 4096
 
@@ -62,9 +62,10 @@ class Draws:
         self._states: OrderedDict[int, Tensor] = OrderedDict()
         self._tickets = count(1)
 
-    def remember(self) -> int:
-        """Keep the CPU's present state; returns the ticket."""
-        ticket = next(self._tickets)
+    def remember(self, ticket: int | None = None) -> int:
+        """Keep the CPU's present state; returns the ticket, which is a new one unless it is given."""
+        ticket = next(self._tickets) if ticket is None else ticket
+        self._states.pop(ticket, None)
         self._states[ticket] = torch.get_rng_state()
         if len(self._states) > self._REMEMBERED:
             self._states.popitem(last=False)
@@ -81,6 +82,3 @@ class Draws:
             return function()
         finally:
             torch.set_rng_state(present)
-
-
-DRAWS = Draws()
