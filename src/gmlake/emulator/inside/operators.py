@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from gmlake.emulator.inside.equivalents import EQUIVALENTS
+
 _C = torch._C
 
 # Composed on CUDA, of operators that have no counterpart on the CPU or none that gives the same bits.
@@ -68,7 +70,11 @@ class Operator:
         self.written_names = tuple(argument.name for argument in schema.arguments if _is_written(argument))
         # Which results are new: they have to be copied to the device's. The others are arguments that were written to.
         self.new = tuple(not _is_written(result) for result in schema.returns)
+        self.any_new = any(self.new)
         self.answers = [str(result.type) for result in schema.returns] == ["bool"]
+        equivalent = EQUIVALENTS.get(name)
+        self.on_cpu: Callable[..., Any] = self.overload if equivalent is None else equivalent.function
+        self.sees_results = equivalent is not None and equivalent.results
         self.looking = packet.startswith(_LOOKING) and not packet.endswith("_")
         self.by_gradient = packet in _BY_GRADIENT
 

@@ -21,6 +21,9 @@ class Equivalent(NamedTuple):
 
 EQUIVALENTS: dict[str, Equivalent] = {}
 
+# The dispatcher's state with autograd, as it is in a fresh thread; a redo runs below it.
+_FRESH = (torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set())
+
 
 def stands_for(*names: str, results: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter a function into the table."""
@@ -37,7 +40,7 @@ def gradients(
     forward: Callable[..., Any], inputs: Sequence[Tensor | None], wanted: Sequence[bool], after: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
     """Gradients by autograd on the CPU, whose formulas are those of a CPU run: the forward is computed once more."""
-    with torch.enable_grad():
+    with torch._C._ForceDispatchKeyGuard(*_FRESH), torch.enable_grad():
         leaves = [
             None if each is None else each.detach().requires_grad_(want)
             for each, want in zip(inputs, wanted, strict=True)
