@@ -18,7 +18,8 @@ namespace gmlake {
 
 // One block of a segment, as PyTorch's snapshot shows it.
 struct BlockInfo {
-  enum class State : std::uint8_t { inactive, active_allocated, active_pending_free };
+  // lent: in use under another address, that of a stitched segment
+  enum class State : std::uint8_t { inactive, active_allocated, active_pending_free, lent };
   Address address = 0;
   Bytes size = 0;
   Bytes requested = 0;
@@ -35,6 +36,19 @@ struct SegmentInfo {
   bool expandable = false;
   bool stitched = false;  // addresses over memory that other segments count
   std::vector<BlockInfo> blocks;
+};
+
+// The two figures that are asked for with every allocation while PyTorch profiles.
+struct Totals {
+  Bytes allocated = 0;
+  Bytes reserved = 0;
+};
+
+// What a private pool holds.
+struct PoolUsage {
+  PoolId pool;
+  Bytes small = 0;
+  Bytes large = 0;
 };
 
 using StreamFilter = std::function<bool(Stream)>;
@@ -60,12 +74,19 @@ class Allocator {
   virtual void set_limit(Bytes reserved) = 0;  // never reserve more than this; the driver's capacity still counts
 
   virtual Statistics statistics() const = 0;
+  virtual Totals totals() const {
+    const Statistics all = statistics();
+    return {static_cast<Bytes>(all.allocated_bytes.all().current),
+            static_cast<Bytes>(all.reserved_bytes.all().current)};
+  }
   virtual void reset_peaks() = 0;
   virtual void reset_accumulated() = 0;
   virtual std::vector<SegmentInfo> segments() const = 0;
+  virtual std::vector<PoolUsage> private_pools() const { return {}; }
 
   // The latest events, if the allocator keeps a journal; none unless started.
   virtual void start_journal(std::size_t) { throw InvalidArgument("this allocator keeps no journal"); }
+  virtual void resize_journal(std::size_t entries) { start_journal(entries); }  // keeps the latest events
   virtual std::vector<JournalEntry> journal() const { return {}; }
 
   virtual void check() const = 0;  // throws BrokenInvariant

@@ -91,7 +91,7 @@ inline void GMLakeAllocator::free(const Block& block, const Clock& clock, Bytes 
     const Address address = block.small != nullptr          ? block.small->address()
                             : block.large.extent != nullptr ? block.large.extent->address
                                                             : block.large.stitched->address;
-    supply_.journal.note(JournalEntry::Action::free_completed, address, bytes, 0);
+    supply_.journal.note(JournalEntry::Action::free_completed, address, bytes, 0, block.pool->id);
   }
   if (block.small != nullptr)
     block.pool->small.free(block.small);
@@ -114,7 +114,7 @@ Address GMLakeAllocator::allocate(Bytes size, Stream stream) {
 
   const PoolKind kind = rounded <= supply_.policy.small_limit ? PoolKind::small : PoolKind::large;
   supply_.tally.allocate(kind, rounded, size);
-  supply_.journal.note(JournalEntry::Action::alloc, address, size, stream);
+  supply_.journal.note(JournalEntry::Action::alloc, address, size, stream, pool.id);
   return address;
 }
 
@@ -124,7 +124,7 @@ void GMLakeAllocator::release(Address address) {
   const Block block = find(address);
   const Use use = this->use(block);
   supply_.tally.release(use.kind, use.bytes, use.requested);
-  supply_.journal.note(JournalEntry::Action::free_requested, address, use.requested, 0);
+  supply_.journal.note(JournalEntry::Action::free_requested, address, use.requested, 0, block.pool->id);
   if (use.others == 0)
     free(block, supply_.fences.now(use.lane), use.bytes);
   else
@@ -220,9 +220,21 @@ Statistics GMLakeAllocator::statistics() const {
   return statistics;
 }
 
+Totals GMLakeAllocator::totals() const {
+  std::lock_guard guard(lock_);
+  Statistics statistics;
+  supply_.tally.show(statistics);
+  return {static_cast<Bytes>(statistics.allocated_bytes.all().current), supply_.chunks.reserved()};
+}
+
 void GMLakeAllocator::start_journal(std::size_t entries) {
   std::lock_guard guard(lock_);
   supply_.journal.start(entries);
+}
+
+void GMLakeAllocator::resize_journal(std::size_t entries) {
+  std::lock_guard guard(lock_);
+  supply_.journal.resize(entries);
 }
 
 std::vector<JournalEntry> GMLakeAllocator::journal() const {

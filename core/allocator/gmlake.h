@@ -34,11 +34,14 @@ class GMLakeAllocator final : public Allocator {
   void trim() override;
   void set_limit(Bytes reserved) override;
   Statistics statistics() const override;
+  Totals totals() const override;
   void reset_peaks() override;
   void reset_accumulated() override;
   std::vector<SegmentInfo> segments() const override;
+  std::vector<PoolUsage> private_pools() const override;
   void check() const override;
   void start_journal(std::size_t entries) override;
+  void resize_journal(std::size_t entries) override;
   std::vector<JournalEntry> journal() const override;
 
  private:

@@ -31,8 +31,9 @@ void show_arena(const Arena& arena, const Fences& fences, PoolId pool, std::vect
     }
     const auto state = extent->state == Extent::State::live    ? BlockInfo::State::active_allocated
                        : extent->state == Extent::State::limbo ? BlockInfo::State::active_pending_free
+                       : extent->state == Extent::State::lent  ? BlockInfo::State::lent
                                                                : BlockInfo::State::inactive;
-    const bool used = state != BlockInfo::State::inactive;
+    const bool used = extent->state == Extent::State::live || extent->state == Extent::State::limbo;
     segment.blocks.push_back({extent->address, extent->size, used ? extent->requested : 0, state});
   }
 }
@@ -49,7 +50,11 @@ void show_stitched(const Stitched& stitched, const Fences& fences, PoolId pool, 
                         .pool = pool,
                         .expandable = true,
                         .stitched = true,
-                        .blocks = {{address, block->size, block->active ? block->requested : 0, state}}});
+                        .blocks = {}});
+    std::vector<BlockInfo>& blocks = segments.back().blocks;
+    const Bytes used = block->active ? block->serves : block->size;
+    blocks.push_back({address, used, block->active ? block->requested : 0, state});
+    if (used < block->size) blocks.push_back({address + used, block->size - used, 0, BlockInfo::State::inactive});
   }
 }
 
@@ -109,6 +114,14 @@ std::vector<SegmentInfo> GMLakeAllocator::segments() const {
   };
   show(*ordinary_);
   for (const auto& [id, pool] : private_) show(*pool);
+  return result;
+}
+
+std::vector<PoolUsage> GMLakeAllocator::private_pools() const {
+  std::lock_guard guard(lock_);
+  std::vector<PoolUsage> result;
+  for (const auto& [id, pool] : private_)
+    result.push_back({id, pool->slabs.bytes(), sum_of(pool->lake, pool->small).mapped});
   return result;
 }
 

@@ -27,6 +27,11 @@ struct DriverError : Error {
   using Error::Error;
 };
 
+// The device has no virtual memory management.
+struct NoVirtualMemory : DriverError {
+  using DriverError::DriverError;
+};
+
 // check() found a broken invariant: a defect of ours.
 struct BrokenInvariant : Error {
   using Error::Error;

@@ -92,17 +92,22 @@ cuda::StreamHandle as_stream(Stream stream) {
 
 }  // namespace
 
-CudaDriver::CudaDriver(int device) : cuda_(cuda::library()), device_(existing(device)) {
+CudaDriver::CudaDriver(int device, Needs needs) : cuda_(cuda::library()), device_(existing(device)) {
   cuda::Device id = 0;
   require(cuda_, cuda_.device_get(&id, device_), device_, "finding it");
+  properties_.location.id = id;
+  if (needs == Needs::virtual_memory) prepare_mapping(id);
+  require(cuda_, cuda_.primary_context_retain(&context_, id), device_, "starting its context");
+}
+
+void CudaDriver::prepare_mapping(cuda::Device id) {
   int supported = 0;
   require(cuda_, cuda_.device_attribute(&supported, cuda::Attribute::virtual_memory_management, id), device_,
           "asking for virtual memory management");
   if (supported == 0)
-    throw DriverError("device " + std::to_string(device_) +
-                      " has no virtual memory management, which stitching needs; use PyTorch's own allocator on it");
+    throw NoVirtualMemory("device " + std::to_string(device_) +
+                          " has no virtual memory management, which stitching needs");
 
-  properties_.location.id = id;
   int rdma = 0;
   if (cuda_.device_attribute(&rdma, cuda::Attribute::rdma_with_virtual_memory, id) == Result::success && rdma != 0)
     properties_.flags.rdma_capable = 1;  // otherwise network cards could not reach what we allocate
@@ -119,7 +124,6 @@ CudaDriver::CudaDriver(int device) : cuda_(cuda::library()), device_(existing(de
         cuda_.device_can_access_peer(&reachable, peer_id, id) == Result::success && reachable != 0)
       accesses_.push_back({cuda::Location{.id = peer_id}});
   }
-  require(cuda_, cuda_.primary_context_retain(&context_, id), device_, "starting its context");
 }
 
 CudaDriver::~CudaDriver() {

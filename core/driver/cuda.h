@@ -13,9 +13,11 @@ namespace gmlake {
 
 class CudaDriver final : public Driver {
  public:
-  // Throws DriverError when there is no usable libcuda.so.1 or the device lacks virtual memory management, and
-  // InvalidArgument for a device that does not exist.
-  explicit CudaDriver(int device);
+  enum class Needs : std::uint8_t { virtual_memory, whole_allocations };  // the second: allocate and free will do
+
+  // Throws DriverError when there is no usable libcuda.so.1, NoVirtualMemory when the device lacks it and it is needed,
+  // and InvalidArgument for a device that does not exist.
+  explicit CudaDriver(int device, Needs needs = Needs::virtual_memory);
   ~CudaDriver() override;
 
   static int device_count();  // 0 without a device; DriverError without a usable library
@@ -42,12 +44,13 @@ class CudaDriver final : public Driver {
   Outcome do_wait(Stream stream, Event event) override;
   Outcome do_synchronize(Event event) override;
 
+  void prepare_mapping(cuda::Device id);
   template <typename Act>
   Outcome call(Act act);
 
   const cuda::Functions& cuda_;
   int device_;
-  Bytes granularity_ = 0;
+  Bytes granularity_ = Bytes{2} << 20;
   cuda::Context context_ = nullptr;
   cuda::AllocationProperties properties_;
   std::vector<cuda::AccessDescription> accesses_;  // this device, and the peers that can reach its memory

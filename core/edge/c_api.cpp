@@ -107,16 +107,7 @@ int gmlake_trim(void) {
 }
 
 int gmlake_set_memory_fraction(double fraction, int device) {
-  return guarded([&] {
-    if (!(fraction >= 0 && fraction <= 1))
-      throw InvalidArgument("a memory fraction of " + std::to_string(fraction) + " is impossible; expected 0 to 1");
-    const ProcessDevice used = process_device(device);
-    Bytes free = 0, total = 0;
-    if (const Status status = used.driver.memory_info(free, total); status != Status::success)
-      throw DriverError("device " + std::to_string(device) +
-                        " does not say how much memory it has: " + std::string(to_string(status)));
-    used.allocator.set_limit(static_cast<Bytes>(fraction * static_cast<double>(total)));
-  });
+  return guarded([&] { set_process_fraction(device, fraction); });
 }
 
 int gmlake_begin_pool(int device, uint64_t capture, uint64_t user, gmlake_stream_filter filter, void* context) {

@@ -16,6 +16,7 @@ struct Chunk {
   Address home = 0;           // its address in an arena; 0 while it is loose
   std::uint32_t aliases = 0;  // sBlocks that map it too
   PoolKind kind = PoolKind::large;
+  PoolId pool = {};        // for which it was created
   std::size_t number = 0;  // among all there are
 };
 
@@ -30,8 +31,8 @@ class Chunks {
   Bytes doomed_bytes() const;  // of chunks that the driver refused to take back
   const std::vector<Chunk*>& all() const { return chunks_; }
 
-  Chunk* create(Bytes size, PoolKind kind);  // nullptr: the driver refused
-  void destroy(Chunk* chunk);                // must be unmapped everywhere
+  Chunk* create(Bytes size, PoolKind kind, PoolId pool);  // nullptr: the driver refused
+  void destroy(Chunk* chunk);                             // must be unmapped everywhere
 
   // Maps the chunks one after the other from `at` on, and grants access to the whole run, or changes nothing.
   bool map_run(Address at, std::span<Chunk* const> run);

@@ -26,9 +26,7 @@ namespace gmlake {
 
 class Lake {
  public:
-  enum class Kind : std::uint8_t { shared, private_pool };
-
-  Lake(Supply& supply, Kind kind, Address range, Bytes size);
+  Lake(Supply& supply, PoolId pool, Address range, Bytes size);
   ~Lake();  // gives everything back, whoever has it: the device must be idle
 
   Address allocate(Bytes size, Bytes requested, Stream stream);  // 0: no room
@@ -74,6 +72,7 @@ class Lake {
     Gap gap;
     Window window;
   };
+  bool shared() const { return !pool_; }
   enum class Mixing : std::uint8_t { settled, any };  // whose free space a window may use
 
   Address find_room(Bytes size, Bytes requested, Stream stream);
@@ -94,7 +93,7 @@ class Lake {
   bool carry_out(std::span<const Placement> plan, std::span<const Donor> donors, Lane lane, Stream stream);
 
   Supply& supply_;
-  const Kind kind_;
+  const PoolId pool_;
   Arena arena_;
   Stitched stitched_;
   Retirement retirement_;

@@ -12,7 +12,7 @@ namespace gmlake {
 Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
   // A private pool has no other way to get memory than to grow, whatever the target says; nor has anybody else while a
   // stream captures, because what that stream used cannot be fenced.
-  const bool only_way = kind_ == Kind::private_pool || supply_.fences.capturing();
+  const bool only_way = !shared() || supply_.fences.capturing();
   const Bytes allowed = only_way ? std::numeric_limits<Bytes>::max() : supply_.allowance(size);
   const std::optional<Place> place = best_place(size, allowed, lane, Mixing::settled);
   if (!place || place->window.unmapped > allowed || place->window.unmapped > supply_.room()) return 0;
@@ -53,8 +53,13 @@ Address Lake::rehome(const Place& place, Bytes size, Bytes requested, Lane lane,
   const std::vector<Donor> donors =
       this->donors(round_down(window.at, supply_.page), round_up(window.at + size, supply_.page));
   std::vector<Bytes> sizes;
-  for (const Donor& donor : donors) sizes.push_back(donor.chunk->size);
   const Bytes room = supply_.room();
+  Bytes within_reach = room;
+  for (const Donor& donor : donors) {
+    sizes.push_back(donor.chunk->size);
+    within_reach += donor.chunk->size;
+  }
+  if (window.unmapped > within_reach) return 0;  // without a plan, which is long for a request far beyond the device
   const auto plan = fill(voids(place.gap, window, size, supply_.page), sizes, supply_.chunk_size(size),
                          std::min(room, supply_.allowance(size)));
   Bytes fresh = 0;
@@ -82,7 +87,7 @@ bool Lake::carry_out(std::span<const Placement> plan, std::span<const Donor> don
   bool done = true;
   for (std::size_t i = 0; done && i < plan.size(); ++i) {
     const Placement& place = plan[i];
-    Chunk* chunk = place.donor == Placement::fresh ? supply_.chunks.create(place.size, PoolKind::large)
+    Chunk* chunk = place.donor == Placement::fresh ? supply_.chunks.create(place.size, PoolKind::large, pool_)
                                                    : donors[place.donor].chunk;
     if (chunk == nullptr) {
       done = false;

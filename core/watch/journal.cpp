@@ -1,12 +1,15 @@
 #include "watch/journal.h"
 
-#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 
 namespace gmlake {
+
+thread_local std::uint64_t JournalContext::current_ = 0;
 
 std::string_view to_string(JournalEntry::Action action) {
   static constexpr std::array<std::string_view, 8> names{
@@ -14,25 +17,46 @@ std::string_view to_string(JournalEntry::Action action) {
   return names[static_cast<std::size_t>(action)];
 }
 
+std::atomic<std::uint32_t> Journal::skipped_ = 0;
+
+void Journal::skip(std::uint32_t actions) {
+  skipped_ = actions;
+}
+
 void Journal::start(std::size_t entries) {
   if (entries > longest)
     throw InvalidArgument("a journal of " + std::to_string(entries) + " entries is too long; expected at most " +
                           std::to_string(longest));
-  ring_.assign(entries, {});
+  ring_.clear();
   ring_.shrink_to_fit();
+  length_ = entries;
   total_ = 0;
 }
 
-void Journal::append(JournalEntry::Action action, Address address, Bytes size, Stream stream) {
+void Journal::resize(std::size_t entries) {
+  std::vector<JournalEntry> kept = this->entries();
+  start(entries);
+  if (kept.size() > entries) kept.erase(kept.begin(), kept.end() - static_cast<std::ptrdiff_t>(entries));
+  total_ = kept.size();
+  ring_ = std::move(kept);
+}
+
+void Journal::append(JournalEntry::Action action, Address address, Bytes size, Stream stream, PoolId pool) {
+  if ((skipped_.load(std::memory_order_relaxed) >> static_cast<unsigned>(action) & 1) != 0) return;
   using namespace std::chrono;
   const auto now = duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
-  ring_[total_++ % ring_.size()] = {action, address, size, stream, now};
+  const JournalEntry entry{action, address, size, stream, pool, now, JournalContext::current()};
+  if (ring_.size() < length_)
+    ring_.push_back(entry);
+  else
+    ring_[total_ % length_] = entry;
+  ++total_;
 }
 
 std::vector<JournalEntry> Journal::entries() const {
   std::vector<JournalEntry> result;
-  const std::uint64_t kept = std::min<std::uint64_t>(total_, ring_.size());
-  for (std::uint64_t i = total_ - kept; i < total_; ++i) result.push_back(ring_[i % ring_.size()]);
+  result.reserve(ring_.size());
+  for (std::uint64_t i = total_ - ring_.size(); i < total_; ++i) result.push_back(ring_[i % length_]);
   return result;
 }
 

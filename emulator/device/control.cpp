@@ -77,7 +77,12 @@ GMLAKE_EXPORT void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void* a
                                                                          std::size_t reserved, TorchDevice device) {
   constexpr signed char cuda = 1;
   if (size > 0 && device.type == cuda) contents::fresh(address(at), static_cast<std::size_t>(size));
-  static const auto next =
-      reinterpret_cast<Report>(dlsym(RTLD_NEXT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"));
+  static const Report next = [] {
+    // Python loads PyTorch's libraries for itself alone, so that only a handle finds what is in them.
+    void* const c10 = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
+    return c10 == nullptr
+               ? nullptr
+               : reinterpret_cast<Report>(dlsym(c10, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"));
+  }();
   if (next != nullptr) next(at, size, allocated, reserved, device);
 }

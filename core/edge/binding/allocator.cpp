@@ -6,11 +6,13 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/unordered_set.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
+#include <tuple>
 #include <unordered_set>
 #include <utility>
 
@@ -39,6 +41,8 @@ std::string_view name(BlockInfo::State state) {
       return "active_allocated";
     case BlockInfo::State::active_pending_free:
       return "active_pending_free";
+    case BlockInfo::State::lent:
+      return "lent";
     case BlockInfo::State::inactive:
       break;
   }
@@ -93,7 +97,9 @@ void bind_journal(nb::module_& m) {
       .def_ro("address", &JournalEntry::address)
       .def_ro("size", &JournalEntry::size)
       .def_ro("stream", &JournalEntry::stream)
-      .def_ro("time_us", &JournalEntry::time_us, "Microseconds since the epoch.");
+      .def_prop_ro("pool", [](const JournalEntry& entry) { return Pool(entry.pool.capture, entry.pool.user); })
+      .def_ro("time_us", &JournalEntry::time_us, "Microseconds since the epoch.")
+      .def_ro("context", &JournalEntry::context, "What the thread was doing, in the client's own numbers; 0: unknown.");
 }
 
 void bind_interface(nb::module_& m) {
@@ -153,6 +159,15 @@ void bind_interface(nb::module_& m) {
       .def("reset_peaks", &Allocator::reset_peaks, Unlocked())
       .def("reset_accumulated", &Allocator::reset_accumulated, Unlocked())
       .def("segments", &Allocator::segments, Unlocked())
+      .def(
+          "private_pools",
+          [](const Allocator& a) {
+            std::vector<std::tuple<Pool, Bytes, Bytes>> result;
+            for (const PoolUsage& usage : a.private_pools())
+              result.emplace_back(Pool(usage.pool.capture, usage.pool.user), usage.small, usage.large);
+            return result;
+          },
+          Unlocked(), "Every private pool with the bytes of small and of large blocks that it holds.")
       .def(
           "start_journal",
           [](Allocator& a, Number entries) {

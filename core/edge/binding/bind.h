@@ -12,6 +12,7 @@ void bind_driver(nanobind::module_& m);
 void bind_allocator(nanobind::module_& m);
 void bind_history(nanobind::module_& m);
 void bind_replay(nanobind::module_& m);
+void bind_torch(nanobind::module_& m);
 
 // A size, address, handle or stream as Python gave it. Throws InvalidArgument, which names the value and what it was
 // meant to be, where nanobind would only say that the types do not match.

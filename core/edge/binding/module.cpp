@@ -7,4 +7,5 @@ NB_MODULE(_core, m) {
   gmlake::bind_allocator(m);
   gmlake::bind_history(m);
   gmlake::bind_replay(m);
+  gmlake::bind_torch(m);
 }

@@ -2,17 +2,25 @@
 
 The command is your own, unchanged. With --emulate the CUDA build of PyTorch runs on a device that exists only in
 memory: no GPU is needed, allocations are all real, but nothing is computed and values are not real (see --compute).
-Without it the command runs on the GPU that is there. Its exit status becomes ours.
+Without it the command runs on the GPU that is there, and GMLake serves its memory. Its exit status becomes ours.
+
+--allocator says who serves the memory: PyTorch's own allocator (torch), the same with expandable segments, or gmlake.
+The default is gmlake on a real GPU, and on an emulated one torch, because there the question is what a job needs as
+it is. A GMLAKE=1 or GMLAKE=0 in the environment goes before the default.
 
 examples:
   gmlake run --emulate a100-80g -- python train.py
       what would this script need on an A100?
+  gmlake run --emulate a100-80g --allocator gmlake -- python train.py
+      and with GMLake?
   gmlake run --emulate a100-80g --record run.gmt -- python train.py
       the same, and keep a trace for gmlake replay
   gmlake run --emulate h100-80g --gpus 2 -- torchrun --nproc-per-node 2 train.py
       two processes on two emulated devices
   gmlake run --emulate a100-80g --world-size 64 --rank 0 -- python train.py
       one process stands for rank 0 of 64
+  gmlake run -- torchrun --nproc-per-node 8 train.py
+      train with GMLake
   gmlake run --record run.gmt -- python train.py
       record a run on a real GPU
 
@@ -34,7 +42,7 @@ from typing import Any
 
 from gmlake import _core
 from gmlake.emulator.devices import device_keys, find_device
-from gmlake.emulator.launch import MOST_GPUS, Plan, default_gpus, environment
+from gmlake.emulator.launch import ALLOCATORS, MOST_GPUS, Plan, default_gpus, environment
 from gmlake.emulator.process import killed_for_memory, run_child
 from gmlake.emulator.session import Findings, gather
 from gmlake.emulator.summary import show
@@ -51,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--emulate", metavar="DEVICE", help=f"one of {', '.join(device_keys())}")
     add("--gpus", metavar="N", type=int, help="emulated devices; default: 1, or those of a node with --world-size")
     add("--memory", metavar="SIZE", help="memory of each device, like 24GiB; default: the card's")
+    add("--allocator", choices=ALLOCATORS, help="who serves the memory; default: gmlake, with --emulate torch")
     add("--world-size", metavar="N", type=int, help="the process stands for one rank of so many")
     add("--rank", metavar="R", type=int, help="which one; default: 0")
     add("--compute", action="store_true", help="compute on the CPU what the device would, so that values are real")
@@ -132,6 +141,7 @@ def _plan(args: argparse.Namespace, session: Path) -> Plan:
         kernel_us=args.kernel_us or 0.0,
         hazards=args.hazards,
         leaks=args.leaks,
+        allocator=args.allocator,
     )
 
 
@@ -175,7 +185,8 @@ def _explain(status: int, findings: Findings, plan: Plan, memory_ran_out: bool) 
     elif any("MemoryError" in text and "OutOfMemory" not in text for text in ended):
         _say("this machine has not enough memory for what the command keeps outside of the device; make it smaller")
     elif any("OutOfMemoryError" in text for text in ended):
-        _say(f"memory of {where} ran out; try a larger one, or PYTORCH_ALLOC_CONF=expandable_segments:True")
+        other = "" if any(process.get("backend") == "gmlake" for process in findings.processes) else ", or --allocator gmlake"
+        _say(f"memory of {where} ran out; try a larger one{other}")
     return status if status >= 0 else 128 - status
 
 

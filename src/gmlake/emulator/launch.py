@@ -22,11 +22,17 @@ from gmlake.errors import UserError
 MOST_GPUS = 64
 GPUS_OF_A_NODE = 8
 _PORT = "29500"
+ALLOCATORS = ("torch", "expandable", "gmlake")
+_SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")  # of PyTorch's own allocator; the first one counts
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One run: what is emulated, what is watched. Without a device the child runs on whatever is there."""
+    """One run: what is emulated, what is watched, who allocates.
+
+    Without a device the child runs on whatever is there. Without an allocator the environment decides, and else
+    GMLake serves a real device, and PyTorch's own allocator an emulated one.
+    """
 
     session: Path  # a folder of this run, where its processes leave what they found
     device: Device | None = None
@@ -39,6 +45,7 @@ class Plan:
     kernel_us: float = 0.0
     hazards: bool = False
     leaks: bool = False
+    allocator: str | None = None  # one of ALLOCATORS
 
 
 def default_gpus(world_size: int | None) -> int:
@@ -50,6 +57,7 @@ def environment(plan: Plan, base: Mapping[str, str]) -> dict[str, str]:
     """The child's environment, from ours."""
     child = {name: value for name, value in base.items() if not name.startswith(("GMLAKE_DEVICE", "GMLAKE_EMULATE"))}
     child.pop("GMLAKE_RECORD", None)
+    _choose_allocator(child, plan)
     # `python` in the command means the interpreter that has gmlake, and so the torch beside it.
     child["PATH"] = os.pathsep.join(part for part in (str(Path(sys.executable).parent), base.get("PATH", "")) if part)
     child["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "1"  # the part of us that runs in the child comes in this way
@@ -64,6 +72,21 @@ def environment(plan: Plan, base: Mapping[str, str]) -> dict[str, str]:
     if plan.world_size is not None:
         child |= _rank_variables(plan.world_size, plan.rank, plan.gpus)
     return child
+
+
+def _choose_allocator(child: dict[str, str], plan: Plan) -> None:
+    wanted = plan.allocator
+    if wanted is None and plan.device is None and "GMLAKE" not in child:
+        wanted = "gmlake"
+    if wanted == "gmlake":
+        if child.get("GMLAKE") != "strict":
+            child["GMLAKE"] = "1"
+    elif wanted is not None:
+        child.pop("GMLAKE", None)
+    if wanted == "expandable":
+        variable = next((name for name in _SETTINGS if name in child), _SETTINGS[-1])
+        kept = [part for part in child.get(variable, "").split(",") if part and "expandable_segments" not in part]
+        child[variable] = ",".join([*kept, "expandable_segments:True"])
 
 
 def device_text(plan: Plan, device: Device) -> str:

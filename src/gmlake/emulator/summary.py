@@ -13,6 +13,7 @@ from gmlake.emulator.launch import Plan
 from gmlake.emulator.session import Findings
 
 _MOST = 5  # places and symbols that are shown
+_LONGEST = 60  # letters of a line of source
 
 
 def show(findings: Findings, plan: Plan) -> None:
@@ -61,7 +62,9 @@ def _show_peaks(console: Console, processes: list[dict[str, Any]]) -> None:
                 str(row["retries"]),
                 str(row["out_of_memory"]),
             )
-    console.print("Peaks as PyTorch's allocator reports them:", style="dim")
+    backends = sorted({str(process.get("backend", "native")) for process in processes})
+    served = "PyTorch's own allocator" if backends == ["native"] else " and ".join(backends)
+    console.print(f"Peaks as reported by {escape(served)}:", style="dim")
     console.print(table)
 
 
@@ -77,15 +80,21 @@ def _show_reads(console: Console, processes: list[dict[str, Any]], plan: Plan) -
     """Places where the program read values of the device, most often first."""
     if plan.device is None or plan.compute:
         return
-    times: dict[str, int] = {}
+    times: dict[tuple[str, str], int] = {}
     for process in processes:
         reads = process.get("reads")
         for read in reads if isinstance(reads, list) else ():
-            times[read["place"]] = times.get(read["place"], 0) + read["times"]
-    if times:
-        order = sorted(times, key=lambda place: -times[place])
-        places = _first([f"{place} ({times[place]}×)" for place in order])
-        console.print(f"Values that the program read back, which are not real: {escape(places)}.")
+            place = read["place"], read.get("source", "")
+            times[place] = times.get(place, 0) + read["times"]
+    if not times:
+        return
+    console.print("Values that the program read back, though they are not real:")
+    order = sorted(times, key=lambda place: -times[place])
+    for place, source in order[:_MOST]:
+        text = source if len(source) <= _LONGEST else f"{source[:_LONGEST]}..."
+        console.print(f"  {times[place, source]:>6,} ×  {escape(place)}  [dim]{escape(text)}[/]")
+    if len(order) > _MOST:
+        console.print(f"  and at {len(order) - _MOST} more places (--json lists them all)")
 
 
 def _show_hazards(console: Console, processes: list[dict[str, Any]]) -> None:

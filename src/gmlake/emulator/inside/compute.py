@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from gmlake.emulator.inside import accesses, aliasing, generators, graphs, powers, sizes
-from gmlake.emulator.inside.equivalents import EQUIVALENTS
+from gmlake.emulator.inside import accesses, aliasing, generators, graphs, native, powers, report, sizes
 from gmlake.emulator.inside.operators import Operator, covered
 
 _C = torch._C
@@ -32,7 +32,8 @@ _UNABLE = ("not implemented", "not supported", "unsupported", "Could not run", "
 
 
 class _Thread(threading.local):
-    inside = False  # an operator's own kernel is running
+    # The operator whose own kernel is running, and its arguments; None where what it calls is redone as well.
+    inside: tuple[Operator, tuple[Any, ...]] | None = None
 
 
 _thread = _Thread()
@@ -44,9 +45,13 @@ def start(settings: object = None) -> int:
     _library = torch.library.Library("aten", "IMPL")
     shadow = _Shadow()
     graphs.start()
+    native.on_read(_looked)
     operators = list(covered())
-    for operator in operators:
-        _library.impl(operator.name.removeprefix("aten::"), shadow.kernel(operator), "CUDA", with_keyset=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a kernel is replaced is the purpose
+        for operator in operators:
+            _library.impl(operator.name.removeprefix("aten::"), shadow.kernel(operator), "CUDA", with_keyset=True)
+    report.add("not_redone", lambda: not_redone() or None)
     return len(operators)
 
 
@@ -61,9 +66,11 @@ class _Shadow:
     def __init__(self) -> None:
         self._numbers = aliasing.Numbers()
         self._instead = powers.kernels(self._numbers)
-        # The dispatcher's state in a fresh thread: no mode, no autocast, no transform. The redo runs in it.
-        self._include = _C._dispatch_tls_local_include_set()
-        self._exclude = _C._dispatch_tls_local_exclude_set()
+        self._hazards = native.configured("hazards") == "1"
+        # The redo runs below autograd, in the state of a fresh thread: no mode, no autocast, no transform.
+        with _C._AutoDispatchBelowADInplaceOrView():
+            self._include = _C._dispatch_tls_local_include_set()
+            self._exclude = _C._dispatch_tls_local_exclude_set()
 
     def kernel(self, operator: Operator) -> Callable[..., Any]:
         """The kernel that replaces the operator's own."""
@@ -80,18 +87,18 @@ class _Shadow:
         tensors = operator.tensors
 
         def run(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-            if _thread.inside:
+            if _thread.inside is not None:
                 return original(keyset, *among(tensors, args), **kwargs)
             capturing = graphs.capturing()
             args = among(tensors, graphs.frozen(args) if capturing else args)
             generator = _generator(args, kwargs) if operator.random and not capturing else None
             if generator is not None:
                 generators.about_to_draw(generator)
-            _thread.inside = not operator.looking
+            _thread.inside = None if operator.looking else (operator, args)
             try:
                 result = original(keyset, *args, **kwargs)
             finally:
-                _thread.inside = False
+                _thread.inside = None
             result = self._redo(operator, args, kwargs, result, capturing)
             if generator is not None:
                 generators.has_drawn(generator)
@@ -106,10 +113,12 @@ class _Shadow:
         def copy(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             to, source = args[0], args[1]
             if isinstance(source, torch.Tensor):
-                if _thread.inside and to.is_cuda and source.is_cuda:
-                    # Part of a kernel that computed nothing: copying would spoil what the CPU still has to read.
-                    return to
-                if _is_plain(to, source):
+                with _C.DisableTorchFunction():
+                    plain = aliasing.same_layout(to, source)
+                    if _thread.inside is not None and to.is_cuda and source.is_cuda:
+                        # Part of a kernel that computed nothing: copying would spoil what the CPU still has to read.
+                        return to
+                if plain:
                     return operator.kernel(keyset, *args, **kwargs)
             return run(keyset, *args, **kwargs)
 
@@ -126,8 +135,9 @@ class _Shadow:
             with _C._ForceDispatchKeyGuard(self._include, self._exclude), _C.DisableTorchFunction():
                 answers = function(*aliasing.arguments(args), **kwargs)
                 result = sizes.results(operator.name, answers, out, args[0].device)
-                _store(result, answers)
-                accesses.report(operator, args, kwargs, result)
+                _store(aliasing.arguments(result), answers)
+                if self._hazards:
+                    accesses.report(operator, args, kwargs, result)
             return result
 
         return run
@@ -135,17 +145,18 @@ class _Shadow:
     def _redo(
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, capturing: bool
     ) -> Any:
+        answer = None
         with _C._ForceDispatchKeyGuard(self._include, self._exclude), _C.DisableTorchFunction():
             try:
                 call = _Call(operator, args, kwargs, result)
                 if capturing:
                     graphs.record(lambda: self._replay(call))
-                    return result
-                answer = call()
+                else:
+                    answer = call()
             except (NotImplementedError, RuntimeError) as error:
                 _note(operator.name, error)
-                answer = None
-            accesses.report(operator, args, kwargs, result)
+            if self._hazards and not capturing:
+                accesses.report(operator, args, kwargs, result)
         return answer if operator.answers and answer is not None else result
 
     def _replay(self, call: _Call) -> None:
@@ -159,36 +170,29 @@ class _Shadow:
 class _Call:
     """One operator's redo, ready to be run: now, or whenever the graph that it is captured in is launched."""
 
-    __slots__ = ("args", "function", "kwargs", "operator", "results", "sees_results")
+    __slots__ = ("args", "kwargs", "operator", "results")
 
     def __init__(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        equivalent = EQUIVALENTS.get(operator.name)
         self.operator = operator
         self.args = aliasing.arguments(args)
-        self.kwargs = {key: aliasing.arguments(value) for key, value in kwargs.items()}
-        self.results = aliasing.arguments(result) if any(operator.new) else None
-        self.function = operator.overload if equivalent is None else equivalent.function
-        self.sees_results = equivalent is not None and equivalent.results
+        self.kwargs = {key: aliasing.arguments(value) for key, value in kwargs.items()} if kwargs else kwargs
+        self.results = aliasing.arguments(result) if operator.any_new else None
         if operator.by_gradient and torch.is_grad_enabled():
             for host, device in zip(self.args, args, strict=True):
                 if isinstance(device, torch.Tensor) and device.requires_grad:
                     host.requires_grad_()
 
     def __call__(self) -> Any:
-        if self.sees_results:
-            return self.function(self.results, *self.args, **self.kwargs)
-        if self.operator.by_gradient:
-            with _C._AutoDispatchBelowAutograd():
-                answers = self.function(*self.args, **self.kwargs)
-        else:
-            answers = self.function(*self.args, **self.kwargs)
-        if self.operator.answers:
+        operator = self.operator
+        if operator.sees_results:
+            return operator.on_cpu(self.results, *self.args, **self.kwargs)
+        answers = operator.on_cpu(*self.args, **self.kwargs)
+        if operator.answers:
             return answers
-        new = self.operator.new
-        if new == (True,):
+        if operator.new == (True,):
             _store(self.results, answers)
         elif self.results is not None:
-            for is_new, result, answer in zip(new, self.results, answers, strict=True):
+            for is_new, result, answer in zip(operator.new, self.results, answers, strict=True):
                 if is_new:
                     _store(result, answer)
         return None
@@ -201,7 +205,7 @@ def _store(result: Any, answer: Any) -> None:
             return  # the CPU's path does not have it, and so nobody reads it
         if result.shape != answer.shape:
             raise NotImplementedError(f"{tuple(result.shape)} on the device, {tuple(answer.shape)} on the CPU")
-        aliasing.on_host(result).copy_(answer)
+        result.copy_(answer)
     elif isinstance(result, (list, tuple)) and answer is not None:
         for each, its in zip(result, answer, strict=True):
             _store(each, its)
@@ -213,8 +217,26 @@ def _note(name: str, error: Exception) -> None:
     if not isinstance(error, NotImplementedError) and not any(words in message for words in _UNABLE):
         raise error
     if name not in _not_redone:
-        _not_redone[name] = message.partition(". This could be")[0]
-        sys.stderr.write(f"gmlake: the CPU cannot redo {name} ({_not_redone[name]}); values after it are not real\n")
+        _tell(name, message.partition(". This could be")[0])
+
+
+def _tell(name: str, why: str) -> None:
+    _not_redone[name] = why
+    sys.stderr.write(f"gmlake: {name} could not be redone on the CPU ({why}); what follows from it is not real\n")
+
+
+def _looked(source: int, size: int) -> None:
+    """Called by the device after it copied to the host: did a kernel read what only its own work could have put there?"""
+    if _thread.inside is None:
+        return
+    operator, args = _thread.inside
+    if operator.name in _not_redone or operator.name == "aten::copy_":
+        return
+    for tensor in aliasing.tensors(args):
+        start, length = aliasing.span(tensor)
+        if start <= source < start + length:
+            return  # an argument, which is there
+    _tell(operator.name, "its kernel looks at values that are not there yet")
 
 
 def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Generator | None:
@@ -222,14 +244,3 @@ def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Generator
         if isinstance(value, torch.Generator):
             return value
     return None
-
-
-def _is_plain(to: torch.Tensor, source: torch.Tensor) -> bool:
-    return (
-        to.dtype == source.dtype
-        and to.shape == source.shape
-        and to.is_contiguous()
-        and source.is_contiguous()
-        and to.is_conj() == source.is_conj()
-        and to.is_neg() == source.is_neg()
-    )

@@ -1,0 +1,95 @@
+#include "edge/torch/out_of_memory.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <string>
+
+#include "base/units.h"
+#include "edge/torch/pytorch.h"
+
+namespace gmlake {
+namespace {
+
+std::atomic<OutOfMemoryObserver> observer = nullptr;
+
+constexpr Bytes page = 2 * MiB;  // a device gives no less
+
+struct Figures {
+  int device = 0;
+  Bytes asked = 0, free = 0, total = 0, allowed = 0;
+  Bytes allocated = 0, active = 0, reserved = 0, largest = 0;
+};
+
+Figures figures(const ProcessDevice& device, Bytes asked) {
+  Figures f{.device = device.driver.device(), .asked = asked};
+  (void)device.driver.memory_info(f.free, f.total);
+  f.allowed = static_cast<Bytes>(process_fraction(f.device) * static_cast<double>(f.total));
+  const Statistics statistics = device.allocator.statistics();
+  f.allocated = static_cast<Bytes>(statistics.allocated_bytes.all().current);
+  f.active = static_cast<Bytes>(statistics.active_bytes.all().current);
+  f.reserved = static_cast<Bytes>(statistics.reserved_bytes.all().current);
+  for (const SegmentInfo& segment : device.allocator.segments())
+    for (const BlockInfo& block : segment.blocks)
+      if (!segment.stitched && block.state == BlockInfo::State::inactive) f.largest = std::max(f.largest, block.size);
+  return f;
+}
+
+std::string percent(double share) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
+  return text;
+}
+
+// As PyTorch writes it.
+std::string size(Bytes bytes) {
+  return bytes < KiB ? std::to_string(bytes) + " bytes" : format_bytes(bytes);
+}
+
+// What PyTorch's own message says, in its words: tools read them.
+std::string usual(const Figures& f) {
+  std::string text = "CUDA out of memory. Tried to allocate " + size(f.asked) + ". GPU " + std::to_string(f.device) +
+                     " has a total capacity of " + size(f.total) + " of which " + size(f.free) +
+                     " is free. Including non-PyTorch memory and other processes, " +
+                     size(f.total - std::min(f.total, f.free)) + " is in use. ";
+  if (f.allowed < f.total) text += size(f.allowed) + " allowed; ";
+  return text + "Of the allocated memory " + size(f.allocated) + " is allocated by PyTorch, and " +
+         size(f.reserved - std::min(f.reserved, f.allocated)) + " is reserved by PyTorch but unallocated.";
+}
+
+std::string advice(const Figures& f) {
+  const Bytes room = f.allowed - std::min(f.allowed, f.reserved);
+  const Bytes within_reach = f.reserved - std::min(f.reserved, f.active) + round_down(std::min(room, f.free), page);
+  if (f.asked > within_reach) {
+    std::string text = " The request exceeds what is there by " + size(f.asked - within_reach);
+    if (f.allowed < f.total && f.asked <= f.reserved - std::min(f.reserved, f.active) + f.free)
+      return text + "; the device has that much: a larger memory fraction would have helped.";
+    const Bytes others = f.total - std::min(f.total, f.free + f.reserved);
+    if (others > f.asked) return text + "; " + size(others) + " are in use outside of PyTorch or by other processes.";
+    return text + "; a smaller batch, activation checkpointing or offloading would have helped.";
+  }
+  return " What is free lies in chunks that are partly in use; GMLAKE_CHUNK_LIMIT=2MiB might have helped, or a call of "
+         "torch.cuda.empty_cache() between phases of the program.";
+}
+
+std::string message(const Figures& f) {
+  const double unused = f.reserved == 0 ? 0 : 1 - static_cast<double>(f.active) / static_cast<double>(f.reserved);
+  return usual(f) + " GMLake: " + percent(std::max(0.0, unused)) +
+         " of the reserved memory was not in use (fragmentation), the largest free run has " + size(f.largest) + "." +
+         advice(f);
+}
+
+}  // namespace
+
+void observe_out_of_memory(OutOfMemoryObserver wanted) {
+  observer = wanted;
+}
+
+void fail_out_of_memory(const ProcessDevice& device, Bytes asked) {
+  const Figures f = figures(device, asked);
+  pytorch::report_out_of_memory(static_cast<std::int64_t>(asked), f.allocated, f.reserved, f.device);
+  if (const OutOfMemoryObserver current = observer) current(f.device, f.asked, f.allowed, f.free);
+  pytorch::throw_out_of_memory(message(f));
+}
+
+}  // namespace gmlake

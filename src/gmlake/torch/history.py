@@ -1,0 +1,176 @@
+"""Records PyTorch's memory history over GMLake's journal: torch.cuda.memory._record_memory_history and its like.
+
+Events are the native journal's. Stacks are gathered by PyTorch's own functions, on the allocating thread before any
+lock of ours is taken; the journal and the blocks in use only hold their numbers. Stacks that neither of them mentions
+any more are forgotten from time to time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+from gmlake import _core
+
+Frames = list[dict[str, Any]]
+# The journal's words and PyTorch's; a stitch maps memory that exists, a trim is no event of PyTorch's.
+ACTIONS = {
+    "alloc": "alloc",
+    "free_requested": "free_requested",
+    "free_completed": "free_completed",
+    "map": "segment_map",
+    "unmap": "segment_unmap",
+    "stitch": "segment_map",
+    "oom": "oom",
+}
+_LEVELS = {None: "none", "state": "state", "alloc": "alloc", "all": "all"}
+_FEWEST = 100_000  # stacks that are kept before anyone looks which are still needed
+
+
+class _Recorder:
+    """The recording of this process."""
+
+    def __init__(self) -> None:
+        self.enabled = False
+        self.entries = 0
+        self.cpp = False
+        self._stacks: dict[int, tuple[Any, Any]] = {}  # of Python (our own frame first), native
+        self._numbers = itertools.count(1)
+        self._prune_at = _FEWEST
+
+    def gather(self) -> int:
+        """The number of a new stack; called by the allocator."""
+        number = next(self._numbers)
+        gather = torch._C._profiler.gather_traceback
+        # Apart, because PyTorch would not put them together rightly with our own call in between.
+        native = gather(False, False, True) if self.cpp else None
+        self._stacks[number] = gather(True, True, False), native
+        if len(self._stacks) > self._prune_at:
+            self._prune()
+        return number
+
+    def frames(self, numbers: Iterable[int]) -> dict[int, Frames]:
+        """The stacks of these numbers, those that are still known."""
+        known = [number for number in set(numbers) if number in self._stacks]
+        symbolize = torch._C._profiler.symbolize_tracebacks
+        python = symbolize([self._stacks[number][0] for number in known])
+        native = dict(zip(known, (self._stacks[number][1] for number in known), strict=True))
+        with_native = [number for number in known if native[number] is not None]
+        below = dict(zip(with_native, symbolize([native[number] for number in with_native]), strict=True))
+        return {
+            number: _together(frames[1:], below.get(number, [])) for number, frames in zip(known, python, strict=True)
+        }
+
+    def clear(self) -> None:
+        """Forget the stacks of the past; blocks in use keep theirs."""
+        self._prune()
+
+    def _prune(self) -> None:
+        needed = {context for _, context in _core.recorded_contexts()}
+        for device in _core.used_devices():
+            needed.update(entry.context for entry in _core.process_allocator(device).journal())
+        newest = max(self._stacks, default=0)
+        self._stacks = {
+            number: stack for number, stack in list(self._stacks.items()) if number in needed or number > newest - 1000
+        }
+        self._prune_at = max(_FEWEST, 2 * len(self._stacks))
+
+
+_recorder = _Recorder()
+
+
+def record(
+    enabled: str | None,
+    context: str | None = "all",
+    stacks: str = "all",
+    max_entries: int = sys.maxsize,
+    clear_history: bool = False,
+    compile_context: bool = False,
+    global_record_annotations: bool = False,
+    skip_actions: Sequence[str] = (),
+    record_pinned_host_memory: bool = False,
+    record_cuda: bool = True,
+) -> None:
+    """Stand in for torch._C._cuda_record_memory_history."""
+    if enabled not in (None, "state", "all"):
+        raise RuntimeError(f"expected enabled to be 'state', 'all', or None, not {enabled!r}")
+    if context not in _LEVELS:
+        raise RuntimeError(f"expected context to be 'state', 'alloc', 'all', or None, not {context!r}")
+    if stacks not in ("python", "all"):
+        raise RuntimeError(f"expected stacks to be 'python' or 'all', not {stacks!r}")
+    if not record_cuda:
+        return
+    _start(
+        entries=0 if enabled is None else 1 if enabled == "state" else max_entries,
+        level="none" if enabled is None else "state" if enabled == "state" and context else _LEVELS[context],
+        cpp=stacks == "all",
+        clear=clear_history,
+        skipped=frozenset(skip_actions),
+    )
+
+
+def record_legacy(
+    enabled: bool,
+    record_context: bool = True,
+    trace_alloc_max_entries: int = 1,
+    trace_alloc_record_context: bool = False,
+    record_context_cpp: bool = False,
+    clear_history: bool = False,
+    compile_context: bool = False,
+    global_record_annotations: bool = False,
+    skip_actions: Sequence[str] = (),
+    record_pinned_host_memory: bool = False,
+    record_cuda: bool = True,
+) -> None:
+    """Stand in for torch._C._cuda_record_memory_history_legacy."""
+    level = "all" if trace_alloc_record_context else "state" if record_context else "none"
+    _start(
+        entries=trace_alloc_max_entries if enabled else 0,
+        level=level if enabled else "none",
+        cpp=record_context_cpp,
+        clear=clear_history,
+        skipped=frozenset(skip_actions),
+    )
+
+
+def _start(entries: int, level: str, cpp: bool, clear: bool, skipped: frozenset[str]) -> None:
+    entries = min(entries, int(_core.LONGEST_JOURNAL))
+    changed = entries != _recorder.entries
+    _recorder.enabled, _recorder.entries, _recorder.cpp = entries > 0, entries, cpp
+    _core.skip_in_journals(
+        sum(1 << bit for bit, action in enumerate(_core.JOURNAL_ACTIONS) if ACTIONS.get(action) in skipped)
+    )
+    if changed or clear:
+        _core.keep_process_journals(entries, clear or entries == 0)
+    _core.set_recorder(None if level == "none" else _recorder.gather, level)
+    if entries == 0 or clear:
+        _recorder.clear()
+
+
+def is_recording() -> bool:
+    """Stand in for torch._C._cuda_isHistoryEnabled."""
+    return _recorder.enabled
+
+
+def traceback_of(address: int) -> Frames | None:
+    """Stand in for torch._C._cuda_allocationTraceback."""
+    number = _core.recorded_context(address)
+    return _recorder.frames([number]).get(number) if number else None
+
+
+def frames_of(numbers: Iterable[int]) -> dict[int, Frames]:
+    """The stacks of these numbers, symbolized."""
+    return _recorder.frames(numbers)
+
+
+def _together(python: Frames, native: Frames) -> Frames:
+    """Native frames from our callback on, and the Python frames where the interpreter begins."""
+    ours = [index for index, frame in enumerate(native) if frame["name"].startswith("gmlake_torch_")]
+    native = native[ours[-1] :] if ours else native
+    interpreter = (index for index, frame in enumerate(native) if frame["name"].startswith("_PyEval_EvalFrame"))
+    first = next(interpreter, len(native))
+    return native[:first] + python + native[first:]

@@ -1,0 +1,201 @@
+"""The memory history: events, stacks and snapshots over GMLake, in the form that PyTorch's viewer reads."""
+
+from __future__ import annotations
+
+import pickletools
+from pathlib import Path
+from typing import Any
+
+from gmlake.trace import read_trace
+from gmlake.trace.formats import plain_pickle
+
+from .conftest import Run
+
+MIB = 1 << 20
+
+SCRIPT = """
+import json, sys, torch
+MIB = 1 << 20
+path = sys.argv[1]
+before = torch.ones(2 * MIB, dtype=torch.uint8, device="cuda")
+assert not torch._C._cuda_isHistoryEnabled()
+torch.cuda.memory._record_memory_history(stacks=sys.argv[2])
+assert torch._C._cuda_isHistoryEnabled()
+
+def inner():
+    return torch.empty(3 * MIB, dtype=torch.uint8, device="cuda")
+
+def outer():
+    return inner()
+
+kept = outer()
+torch.empty(5 * MIB, dtype=torch.uint8, device="cuda")
+side = torch.cuda.Stream()
+with torch.cuda.stream(side):
+    torch.empty(700, dtype=torch.uint8, device="cuda")
+try:
+    torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
+except torch.OutOfMemoryError:
+    pass
+x = torch.ones(1000, device="cuda", requires_grad=True)
+(x * 2).sum().backward()
+traceback = torch.cuda.memory._allocation_traceback(kept.untyped_storage().data_ptr())
+unknown = torch.cuda.memory._allocation_traceback(before.untyped_storage().data_ptr())
+torch.cuda.memory._dump_snapshot(path)
+events = torch.cuda.memory._snapshot()["device_traces"][0]
+def short(event):
+    names = [frame["name"] for frame in event.get("frames", [])]
+    return [event["action"], event["size"], event["stream"] != 0, event["pool_id"], names, sorted(event)]
+told = [short(e) for e in events if e["action"] in ("alloc", "free_requested", "free_completed", "oom")]
+torch.cuda.memory._record_memory_history(None)
+assert not torch._C._cuda_isHistoryEnabled()
+quiet = torch.cuda.memory._snapshot()["device_traces"][0]
+print(json.dumps([told, [f["name"] for f in traceback], unknown, len(quiet)]))
+"""
+
+
+def told(run: Run, path: Path, stacks: str) -> Any:
+    return run(SCRIPT, arguments=(path, stacks))
+
+
+def test_the_same_events_as_pytorch(gmlake: Run, native: Run, tmp_path: Path) -> None:
+    ours, theirs = told(gmlake, tmp_path / "ours", "python"), told(native, tmp_path / "theirs", "python")
+    assert [event[:4] for event in ours[0]] == [event[:4] for event in theirs[0]]
+    assert [event[4] for event in ours[0]] == [event[4] for event in theirs[0]]  # the names of Python's functions
+    assert [event[5] for event in ours[0]] == [event[5] for event in theirs[0]]  # the keys
+    assert ours[1:] == theirs[1:]
+    assert ours[1] == ["inner", "outer", "<module>"]
+
+
+def test_stacks_of_both_languages(gmlake: Run, tmp_path: Path) -> None:
+    events, traceback, _, _ = told(gmlake, tmp_path / "ours", "all")
+    inner = traceback.index("inner")
+    assert traceback[inner : inner + 3] == ["inner", "outer", "<module>"]
+    assert traceback[0] == "gmlake_torch_allocate"
+    assert any("at::native::empty_cuda" in name for name in traceback[:inner])
+    # Autograd's own thread has no Python, and still a stack.
+    assert any("MulBackward0" in name for event in events for name in event[4])
+
+
+def test_the_file_opens_in_the_viewer(gmlake: Run, native: Run, tmp_path: Path) -> None:
+    """The viewer reads a few opcodes and plain types; gmlake reads the file too."""
+    told(gmlake, tmp_path / "ours.pickle", "python")
+    told(native, tmp_path / "theirs.pickle", "python")
+    data = (tmp_path / "ours.pickle").read_bytes()
+    known = {opcode.name for opcode, _, _ in pickletools.genops((tmp_path / "theirs.pickle").read_bytes())}
+    assert {opcode.name for opcode, _, _ in pickletools.genops(data)} <= known | {"NEWFALSE", "NEWTRUE"}
+    ours, theirs = plain_pickle.load(data), plain_pickle.load((tmp_path / "theirs.pickle").read_bytes())
+    assert set(ours) == set(theirs)
+    assert set(ours["allocator_settings"]) == set(theirs["allocator_settings"])
+    assert set(ours["segments"][0]) == set(theirs["segments"][0])
+    assert set(ours["segments"][0]["blocks"][0]) == set(theirs["segments"][0]["blocks"][0])
+    frames = next(event["frames"] for event in ours["device_traces"][0] if event["action"] == "alloc")
+    assert set(frames[0]) == {"filename", "line", "name"}
+    trace = read_trace(tmp_path / "ours.pickle")
+    assert sorted(trace.size[trace.size > MIB].tolist()) == [2 * MIB, 3 * MIB, 5 * MIB]
+
+
+STITCHED = """
+import json, torch
+MIB = 1 << 20
+torch.cuda.memory._record_memory_history(context=None)
+for _ in range(3):
+    blocks = [torch.empty(8 * MIB, dtype=torch.uint8, device="cuda") for _ in range(64)]
+    del blocks[::2]
+    large = torch.empty(200 * MIB, dtype=torch.uint8, device="cuda")
+    del blocks
+    again = torch.empty(200 * MIB, dtype=torch.uint8, device="cuda")
+    del again
+    snapshot = torch.cuda.memory._snapshot()
+    segments, reserved = snapshot["segments"], torch.cuda.memory_reserved()
+    assert sum(s["total_size"] for s in segments) == reserved, (sum(s["total_size"] for s in segments), reserved)
+    spans = sorted((s["address"], s["address"] + s["total_size"]) for s in segments)
+    assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:]))
+    active = [b["address"] for s in segments for b in s["blocks"] if b["state"] == "active_allocated"]
+    assert large.data_ptr() in active
+    assert sum(s["allocated_size"] for s in segments) == torch.cuda.memory_allocated()
+    assert sum(s["requested_size"] for s in segments) == torch.cuda.memory_stats()["requested_bytes.all.current"]
+    for s in segments:
+        at = s["address"]
+        for b in s["blocks"]:
+            assert b["address"] == at
+            at += b["size"]
+        assert at == s["address"] + s["total_size"]
+    del large
+from gmlake import stats
+own = stats()["gmlake"]
+events = snapshot["device_traces"][0]
+print(json.dumps([own["stitches"] > 0, any(e["user_metadata"] == "stitched" for e in events)]))
+"""
+
+
+def test_stitched_memory_is_shown_once(gmlake: Run) -> None:
+    assert gmlake(STITCHED, "--memory", "640MiB") == [True, True]
+
+
+def test_limits_and_levels(gmlake: Run, native: Run) -> None:
+    program = """
+import json, torch
+memory = torch.cuda.memory
+def some(n):
+    return [torch.empty(1000 + i, dtype=torch.uint8, device="cuda") for i in range(n)]
+def events():
+    return [[e["action"], e["size"], "frames" in e] for e in memory._snapshot()["device_traces"][0]
+            if not e["action"].startswith(("seg", "snap"))]
+found = []
+torch.ones(1, device="cuda")
+memory._record_memory_history(max_entries=10, context="alloc", stacks="python")
+some(20)
+found.append(events())
+memory._record_memory_history(max_entries=10, context=None, clear_history=True)
+some(2)
+found.append(events())
+memory._record_memory_history(context="all", stacks="python", skip_actions=["free_completed"])
+some(1)
+found.append(events())
+memory._record_memory_history("state", stacks="python")
+kept = some(1)
+found.append(len(memory._snapshot()["device_traces"][0]))
+blocks = [b for s in memory._snapshot()["segments"] for b in s["blocks"] if b["state"] == "active_allocated"]
+found.append([[f["name"] for f in b["frames"]] for b in blocks if b["requested_size"] == 1000])
+memory._record_memory_history(True, trace_alloc_max_entries=5)
+found.append(torch._C._cuda_isHistoryEnabled())
+memory._record_memory_history(False)
+found.append(torch._C._cuda_isHistoryEnabled())
+for wrong in (("some",), ("all", "much"), ("all", "all", "ruby")):
+    try:
+        memory._record_memory_history(*wrong)
+        found.append("accepted")
+    except RuntimeError:
+        found.append("refused")
+print(json.dumps(found))
+"""
+    ours, theirs = gmlake(program), native(program)
+    assert ours[1:3] == theirs[1:3]
+    assert ours[4:] == theirs[4:]
+    assert len(ours[0]) == len([event for event in ours[0] if event[2] == (event[0] == "alloc")]) == 10
+
+
+def test_the_profiler_sees_every_block(gmlake: Run, native: Run) -> None:
+    program = """
+import json, torch
+from torch._C._profiler import _EventType
+from torch.profiler import profile, ProfilerActivity
+torch.ones(1, device="cuda")
+with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as run:
+    x = torch.empty(7 << 20, dtype=torch.uint8, device="cuda")
+    y = torch.empty(1000, dtype=torch.uint8, device="cuda")
+    del x
+found = []
+def walk(events):
+    for event in events:
+        if event.tag == _EventType.Allocation and "cuda" in str(event.extra_fields.device):
+            fields = event.extra_fields
+            found.append([fields.alloc_size, fields.total_allocated, fields.ptr != 0, str(fields.device)])
+        walk(event.children)
+walk(run.profiler.kineto_results.experimental_event_tree())
+print(json.dumps(sorted(found)))
+"""
+    ours = gmlake(program)
+    assert len(ours) >= 2
+    assert ours == native(program)

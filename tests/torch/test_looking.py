@@ -1,0 +1,151 @@
+"""Seeing GMLake work: gmlake.stats, gmlake.summary, gmlake.record, the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gmlake.trace import read_trace
+from tests.emulator.running import Emulated
+
+from .conftest import Run, last_line
+
+MIB = 1 << 20
+
+TRAINING = """
+import json, torch, gmlake
+from torch import nn
+assert gmlake.stats() == {} and "has not served" in gmlake.summary()
+model = nn.Sequential(*(nn.Linear(1024, 1024) for _ in range(4))).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for length in (300, 700, 500, 900):
+    model(torch.randn(length, 1024, device="cuda")).sum().backward()
+    optimizer.step(); optimizer.zero_grad()
+"""
+
+
+def test_stats(gmlake: Run) -> None:
+    program = TRAINING + """
+found = gmlake.stats()
+same = torch.cuda.memory_stats_as_nested_dict()
+assert all(found[name] == value for name, value in same.items() if name in found)
+print(json.dumps(found["gmlake"]))
+"""
+    own = gmlake(program)
+    assert 0.5 < own["utilisation"] <= 1
+    assert own["driver_calls"]["create"][0] > 0
+    assert {"stitches", "sblock_hits", "fences", "sblocks"} <= set(own)
+
+
+def test_summary_says_what_was_saved(gmlake: Run, native: Run) -> None:
+    """The rival beside the real allocator reserves exactly what PyTorch's own allocator does."""
+    program = TRAINING + """
+from gmlake import _core
+print(json.dumps([gmlake.summary(), _core.rival_statistics(0)]))
+"""
+    page, rival = gmlake(program, env={"GMLAKE_COMPARE": "1"})
+    real = native(TRAINING + "print(json.dumps(torch.cuda.memory_stats_as_nested_dict()))")
+    for name in ("reserved_bytes", "requested_bytes", "allocated_bytes", "segment"):
+        assert rival[name] == real[name], name
+    for words in ("GMLake 0.", "on GPU 0", "peak reserved", "PyTorch alone", "Saved: ", "stitched together"):
+        assert words in page
+    page, rival = gmlake(program)
+    assert rival is None
+    assert "Start with GMLAKE_COMPARE=1" in page
+
+
+def test_the_rival_follows_streams_graphs_and_resets(gmlake: Run, native: Run) -> None:
+    program = """
+import json, sys, torch
+MIB = 1 << 20
+side = torch.cuda.Stream()
+x = torch.empty(30 * MIB, device="cuda")
+with torch.cuda.stream(side):
+    y = torch.empty(5 * MIB, device="cuda")
+x.record_stream(side)
+del x
+torch.cuda.synchronize()
+g = torch.cuda.CUDAGraph()
+with torch.cuda.graph(g):
+    z = y + 1
+torch.cuda.empty_cache()
+torch.cuda.reset_peak_memory_stats()
+w = torch.empty(3 * MIB, device="cuda")
+ours = torch.cuda.get_allocator_backend() == "gmlake"
+if ours:
+    from gmlake import _core
+    statistics = _core.rival_statistics(0)
+else:
+    statistics = torch.cuda.memory_stats_as_nested_dict()
+print(json.dumps([statistics[name]["all"][kind] for name in ("reserved_bytes", "segment") for kind in ("current", "peak")]))
+"""
+    assert gmlake(program, env={"GMLAKE_COMPARE": "1"}) == native(program)
+
+
+def test_record(gmlake: Run, tmp_path: Path) -> None:
+    program = TRAINING + """
+import sys
+for path in sys.argv[1:]:
+    before = torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
+    with gmlake.record(path):
+        x = torch.empty(5 << 20, dtype=torch.uint8, device="cuda")
+        del before, x
+said = []
+for path, what in ((sys.argv[1], ""), ("trace.txt", ""), (sys.argv[2] + ".gmt", "nothing")):
+    try:
+        with gmlake.record(path):
+            pass
+    except Exception as error:
+        said.append(str(error))
+with gmlake.record(sys.argv[1], force=True):
+    x = torch.empty(700, dtype=torch.uint8, device="cuda")
+print(json.dumps(said))
+"""
+    paths = (tmp_path / "a.gmt", tmp_path / "b.pickle")
+    exists, suffix, nothing = gmlake(program, arguments=paths)
+    assert "exists already" in exists
+    assert "suffix '.txt'" in suffix
+    assert "nothing was allocated or freed" in nothing
+    trace = read_trace(paths[1])
+    assert trace.size[trace.size > 4 * MIB].tolist() != []
+    assert {3 * MIB, 5 * MIB} <= set(trace.size.tolist())
+    assert 700 in read_trace(paths[0]).size.tolist()
+
+
+def test_record_without_gmlake(native: Run, tmp_path: Path) -> None:
+    program = """
+import json, sys, torch, gmlake
+torch.ones(1, device="cuda")
+try:
+    with gmlake.record(sys.argv[1]): pass
+except RuntimeError as error:
+    print(json.dumps(str(error)))
+"""
+    assert "call gmlake.enable() or set GMLAKE=1 first" in native(program, arguments=(tmp_path / "a.gmt",))
+
+
+def test_a_recorded_run(emulated: Emulated, tmp_path: Path) -> None:
+    """gmlake run --record keeps the same trace, whoever allocates."""
+    sizes = []
+    for allocator in ("torch", "gmlake"):
+        path = tmp_path / f"{allocator}.gmt"
+        done = emulated(TRAINING, "--allocator", allocator, "--record", path)
+        assert done.status == 0, done.stderr
+        trace = read_trace(path)
+        assert trace.iterations == 4
+        sizes.append((trace.size.tolist(), trace.kind.tolist()))
+    assert sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize("level", ["info", "", "loud"])
+def test_the_log(emulated: Emulated, level: str) -> None:
+    done = emulated(TRAINING + "print(1)", "--allocator", "gmlake", env={"GMLAKE_LOG": level, "RANK": "3"})
+    assert last_line(done) == 1
+    lines = [line for line in done.stderr.splitlines() if line.startswith("gmlake")]
+    if level == "info":
+        first, last = lines
+        assert first.startswith("gmlake (rank 3): version 0.")
+        assert last.startswith("gmlake (rank 3): GPU 0: peak active")
+    else:
+        assert lines == (["gmlake (rank 3): GMLAKE_LOG=loud means nothing; expected info"] if level else [])
