@@ -40,6 +40,19 @@ class Lake {
   Block find(Address address) const;
   static Bytes size(Block block);
   void free(Block block, Bytes size, const Clock& clock);
+
+  // The same for the blocks that are nearly all: of a single extent, and used by their own stream alone.
+  Extent* find_plain(Address address) const {
+    if (!arena_.contains(address)) return nullptr;
+    Extent* extent = arena_.starting_at(address);
+    const bool plain = extent != nullptr && extent->state == Extent::State::live && !extent->joined &&
+                       extent->uses == 0 && !(extent->previous != nullptr && extent->previous->joined);
+    return plain ? extent : nullptr;
+  }
+  void free_plain(Extent* extent) {
+    active_ -= extent->size;
+    arena_.give_back_one(extent, supply_.fences.now(extent->user));
+  }
   bool empty() const { return active_ == 0; }
   bool vacant() const { return empty() && !arena_.any_free() && retirement_.empty(); }  // holds no memory
 

@@ -53,8 +53,13 @@ Address Lake::rehome(const Place& place, Bytes size, Bytes requested, Lane lane,
   const std::vector<Donor> donors =
       this->donors(round_down(window.at, supply_.page), round_up(window.at + size, supply_.page));
   std::vector<Bytes> sizes;
-  for (const Donor& donor : donors) sizes.push_back(donor.chunk->size);
   const Bytes room = supply_.room();
+  Bytes within_reach = room;
+  for (const Donor& donor : donors) {
+    sizes.push_back(donor.chunk->size);
+    within_reach += donor.chunk->size;
+  }
+  if (window.unmapped > within_reach) return 0;  // without a plan, which is long for a request far beyond the device
   const auto plan = fill(voids(place.gap, window, size, supply_.page), sizes, supply_.chunk_size(size),
                          std::min(room, supply_.allowance(size)));
   Bytes fresh = 0;

@@ -17,6 +17,12 @@ std::string_view to_string(JournalEntry::Action action) {
   return names[static_cast<std::size_t>(action)];
 }
 
+std::atomic<std::uint32_t> Journal::skipped_ = 0;
+
+void Journal::skip(std::uint32_t actions) {
+  skipped_ = actions;
+}
+
 void Journal::start(std::size_t entries) {
   if (entries > longest)
     throw InvalidArgument("a journal of " + std::to_string(entries) + " entries is too long; expected at most " +

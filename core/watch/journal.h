@@ -52,7 +52,7 @@ class Journal {
   }
 
   // Kinds of events that no journal of this process notes, as bits.
-  static void skip(std::uint32_t actions) { skipped_ = actions; }
+  static void skip(std::uint32_t actions);
 
   std::vector<JournalEntry> entries() const;  // oldest first
   std::uint64_t total() const { return total_; }
@@ -60,7 +60,7 @@ class Journal {
  private:
   void append(JournalEntry::Action action, Address address, Bytes size, Stream stream, PoolId pool);
 
-  static inline std::atomic<std::uint32_t> skipped_ = 0;
+  static std::atomic<std::uint32_t> skipped_;
 
   std::size_t length_ = 0;          // of the ring when it is full; 0: off
   std::vector<JournalEntry> ring_;  // as long as it had to be so far

@@ -3,8 +3,8 @@ out of memory, with data written to every piece of every block and looked at aga
 
     python random_programs.py PROGRAMS FIRST_SEED
 
-Every block carries its own number at every half megabyte, at its beginning and at its end, which is less than a chunk:
-memory that two blocks have at once, under whatever addresses, shows. Prints how much was done, as JSON.
+Every block carries its own number at every second megabyte, at its beginning and at its end. No chunk is smaller, so
+that memory which two blocks have at once shows, under whatever addresses. Prints how much was done, as JSON.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gmlake import _core
 
 KIB, MIB = 1 << 10, 1 << 20
 TAG = 8  # bytes of a number
-STEP = MIB // 2
+STEP = 2 * MIB
 done: Counter[str] = Counter()
 numbers = iter(range(1, 1 << 62))
 guard = threading.Lock()
@@ -41,7 +41,9 @@ class Block:
 
     def places(self) -> list[int]:
         size = self.tensor.numel()
-        return [] if size < TAG else sorted({*range(0, size - TAG, STEP), size - TAG})
+        if size < 2 * TAG:
+            return [0] if size >= TAG else []
+        return [*range(0, size - 2 * TAG + 1, STEP), size - TAG]
 
     def verify(self) -> None:
         for place in self.places():
@@ -59,9 +61,9 @@ class Program:
         self.graphs: list[tuple[torch.cuda.CUDAGraph, torch.Tensor]] = []
 
     def run(self) -> None:
-        actions = [self.take] * 9 + [self.give] * 7 + [self.use_elsewhere] * 3
+        actions = [self.take] * 18 + [self.give] * 14 + [self.use_elsewhere] * 6
         actions += [self.empty, self.capture, self.ask_too_much, self.in_threads, self.forget_graph]
-        for _ in range(self.chance.randrange(10, 60)):
+        for _ in range(self.chance.randrange(10, 120)):
             action = self.chance.choice(actions)
             done[action.__name__] += 1
             action()
@@ -76,7 +78,7 @@ class Program:
         kind = self.chance.random()
         if kind < 0.1:
             return self.chance.choice((0, 1, 511, 512, 513, MIB, MIB + 1, 2 * MIB, 10 * MIB))
-        return int(2 ** self.chance.uniform(3, 20 if kind < 0.5 else 26))
+        return int(2 ** (self.chance.uniform(3, 20) if kind < 0.35 else self.chance.uniform(20, 25)))
 
     def take(self) -> None:
         try:
@@ -107,8 +109,9 @@ class Program:
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         pool = self.graphs[-1][0].pool() if self.graphs and self.chance.random() < 0.5 else None
-        source = torch.empty(self.chance.randrange(1, 2 * MIB), dtype=torch.uint8, device="cuda")
+        size = self.chance.randrange(1, 2 * MIB)
         try:
+            source = torch.empty(size, dtype=torch.uint8, device="cuda")
             with torch.cuda.graph(graph, pool=pool):
                 for _ in range(self.chance.randrange(4)):
                     kept = source + 1
@@ -152,6 +155,8 @@ def main() -> None:
     """Run the programs; after each, nothing is left."""
     programs, first = int(sys.argv[1]), int(sys.argv[2])
     streams = [torch.cuda.default_stream(), *(torch.cuda.Stream() for _ in range(3))]
+    gc.collect()
+    gc.freeze()  # PyTorch's own objects need not be looked at after every program
     with ThreadPoolExecutor(3) as workers:
         for seed in range(first, first + programs):
             try:

@@ -4,6 +4,9 @@
 #include <unordered_map>
 
 namespace gmlake::history {
+
+std::atomic<bool> watching = false;
+
 namespace {
 
 std::atomic<Gather> gather = nullptr;

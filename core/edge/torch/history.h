@@ -20,7 +20,7 @@ using Gather = std::uint64_t (*)();
 
 void start(Gather gather, Level level);  // nullptr or none: no further stacks; those of blocks in use stay known
 
-inline std::atomic<bool> watching = false;  // something is to be done for allocations or frees
+extern std::atomic<bool> watching;  // something is to be done for allocations or frees
 
 std::uint64_t gather_for_allocation();
 std::uint64_t gather_for_free();

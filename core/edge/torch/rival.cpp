@@ -10,6 +10,9 @@
 #include "driver/simulated.h"
 
 namespace gmlake::rival {
+
+std::atomic<bool> running = false;
+
 namespace {
 
 struct Shadow {

@@ -13,7 +13,7 @@ namespace gmlake::rival {
 
 void start();  // for all devices; what was allocated before is unknown to it
 
-inline std::atomic<bool> running = false;
+extern std::atomic<bool> running;
 
 // The same calls that the real allocator gets, after those have succeeded.
 void allocate(const ProcessDevice& device, Address block, Bytes size, Stream stream);

@@ -29,8 +29,8 @@ def start(text: str) -> None:
             _part("report").add("not_computed", compute.not_redone)
         if settings.solo is not None:
             _part("ranks").start(settings.solo.world_size, settings.solo.rank)
-        elif not settings.compute:
-            _part("ranks.objects").between_processes()
+        else:
+            _part("ranks").start_among_processes(settings.compute)
 
 
 def _part(name: str) -> ModuleType:

@@ -15,7 +15,6 @@ from gmlake.emulator.inside import native
 from gmlake.emulator.inside.aliasing import span, tensors
 from gmlake.emulator.inside.operators import Operator
 
-_hazards = native.configured("hazards") == "1"
 _stream = torch._C._cuda_getCurrentRawStream
 
 
@@ -28,8 +27,6 @@ def _touch(value: Any, write: int) -> None:
 
 def report(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
     """What an operator that has just run touched."""
-    if not _hazards:
-        return
     _touch(args, 0)
     _touch(list(kwargs.values()), 0)
     for index in operator.written:
@@ -38,5 +35,5 @@ def report(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], re
     for name in operator.written_names:
         if name in kwargs:
             _touch(kwargs[name], 1)
-    if any(operator.new):
+    if operator.any_new:
         _touch(result, 1)

@@ -20,7 +20,6 @@ from typing import Any
 import torch
 
 from gmlake.emulator.inside import accesses, aliasing, generators, graphs, native, powers, report, sizes
-from gmlake.emulator.inside.equivalents import EQUIVALENTS
 from gmlake.emulator.inside.operators import Operator, covered
 
 _C = torch._C
@@ -67,9 +66,11 @@ class _Shadow:
     def __init__(self) -> None:
         self._numbers = aliasing.Numbers()
         self._instead = powers.kernels(self._numbers)
-        # The dispatcher's state in a fresh thread: no mode, no autocast, no transform. The redo runs in it.
-        self._include = _C._dispatch_tls_local_include_set()
-        self._exclude = _C._dispatch_tls_local_exclude_set()
+        self._hazards = native.configured("hazards") == "1"
+        # The redo runs below autograd, in the state of a fresh thread: no mode, no autocast, no transform.
+        with _C._AutoDispatchBelowADInplaceOrView():
+            self._include = _C._dispatch_tls_local_include_set()
+            self._exclude = _C._dispatch_tls_local_exclude_set()
 
     def kernel(self, operator: Operator) -> Callable[..., Any]:
         """The kernel that replaces the operator's own."""
@@ -112,10 +113,12 @@ class _Shadow:
         def copy(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             to, source = args[0], args[1]
             if isinstance(source, torch.Tensor):
-                if _thread.inside is not None and to.is_cuda and source.is_cuda:
-                    # Part of a kernel that computed nothing: copying would spoil what the CPU still has to read.
-                    return to
-                if _is_plain(to, source):
+                with _C.DisableTorchFunction():
+                    plain = aliasing.same_layout(to, source)
+                    if _thread.inside is not None and to.is_cuda and source.is_cuda:
+                        # Part of a kernel that computed nothing: copying would spoil what the CPU still has to read.
+                        return to
+                if plain:
                     return operator.kernel(keyset, *args, **kwargs)
             return run(keyset, *args, **kwargs)
 
@@ -132,8 +135,9 @@ class _Shadow:
             with _C._ForceDispatchKeyGuard(self._include, self._exclude), _C.DisableTorchFunction():
                 answers = function(*aliasing.arguments(args), **kwargs)
                 result = sizes.results(operator.name, answers, out, args[0].device)
-                _store(result, answers)
-            accesses.report(operator, args, kwargs, result)
+                _store(aliasing.arguments(result), answers)
+                if self._hazards:
+                    accesses.report(operator, args, kwargs, result)
             return result
 
         return run
@@ -141,18 +145,18 @@ class _Shadow:
     def _redo(
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, capturing: bool
     ) -> Any:
+        answer = None
         with _C._ForceDispatchKeyGuard(self._include, self._exclude), _C.DisableTorchFunction():
             try:
                 call = _Call(operator, args, kwargs, result)
                 if capturing:
                     graphs.record(lambda: self._replay(call))
-                    return result
-                answer = call()
+                else:
+                    answer = call()
             except (NotImplementedError, RuntimeError) as error:
                 _note(operator.name, error)
-                answer = None
-        if not capturing:
-            accesses.report(operator, args, kwargs, result)
+            if self._hazards and not capturing:
+                accesses.report(operator, args, kwargs, result)
         return answer if operator.answers and answer is not None else result
 
     def _replay(self, call: _Call) -> None:
@@ -166,36 +170,29 @@ class _Shadow:
 class _Call:
     """One operator's redo, ready to be run: now, or whenever the graph that it is captured in is launched."""
 
-    __slots__ = ("args", "function", "kwargs", "operator", "results", "sees_results")
+    __slots__ = ("args", "kwargs", "operator", "results")
 
     def __init__(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        equivalent = EQUIVALENTS.get(operator.name)
         self.operator = operator
         self.args = aliasing.arguments(args)
-        self.kwargs = {key: aliasing.arguments(value) for key, value in kwargs.items()}
-        self.results = aliasing.arguments(result) if any(operator.new) else None
-        self.function = operator.overload if equivalent is None else equivalent.function
-        self.sees_results = equivalent is not None and equivalent.results
+        self.kwargs = {key: aliasing.arguments(value) for key, value in kwargs.items()} if kwargs else kwargs
+        self.results = aliasing.arguments(result) if operator.any_new else None
         if operator.by_gradient and torch.is_grad_enabled():
             for host, device in zip(self.args, args, strict=True):
                 if isinstance(device, torch.Tensor) and device.requires_grad:
                     host.requires_grad_()
 
     def __call__(self) -> Any:
-        if self.sees_results:
-            return self.function(self.results, *self.args, **self.kwargs)
-        if self.operator.by_gradient:
-            with _C._AutoDispatchBelowAutograd():
-                answers = self.function(*self.args, **self.kwargs)
-        else:
-            answers = self.function(*self.args, **self.kwargs)
-        if self.operator.answers:
+        operator = self.operator
+        if operator.sees_results:
+            return operator.on_cpu(self.results, *self.args, **self.kwargs)
+        answers = operator.on_cpu(*self.args, **self.kwargs)
+        if operator.answers:
             return answers
-        new = self.operator.new
-        if new == (True,):
+        if operator.new == (True,):
             _store(self.results, answers)
         elif self.results is not None:
-            for is_new, result, answer in zip(new, self.results, answers, strict=True):
+            for is_new, result, answer in zip(operator.new, self.results, answers, strict=True):
                 if is_new:
                     _store(result, answer)
         return None
@@ -208,7 +205,7 @@ def _store(result: Any, answer: Any) -> None:
             return  # the CPU's path does not have it, and so nobody reads it
         if result.shape != answer.shape:
             raise NotImplementedError(f"{tuple(result.shape)} on the device, {tuple(answer.shape)} on the CPU")
-        aliasing.on_host(result).copy_(answer)
+        result.copy_(answer)
     elif isinstance(result, (list, tuple)) and answer is not None:
         for each, its in zip(result, answer, strict=True):
             _store(each, its)
@@ -247,14 +244,3 @@ def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Generator
         if isinstance(value, torch.Generator):
             return value
     return None
-
-
-def _is_plain(to: torch.Tensor, source: torch.Tensor) -> bool:
-    return (
-        to.dtype == source.dtype
-        and to.shape == source.shape
-        and to.is_contiguous()
-        and source.is_contiguous()
-        and to.is_conj() == source.is_conj()
-        and to.is_neg() == source.is_neg()
-    )

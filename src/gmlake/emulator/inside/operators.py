@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from gmlake.emulator.inside.equivalents import EQUIVALENTS
+
 _C = torch._C
 
 # Composed on CUDA, of operators that have no counterpart on the CPU or none that gives the same bits.
@@ -20,6 +22,7 @@ _WHOLE = ("aten::convolution", "aten::copy_", "aten::ldexp.Tensor", "aten::ldexp
 _WITHOUT_VALUES = {
     "aten::_cslt_sparse_mm_search",
     "aten::_cudnn_init_dropout_state",
+    "aten::_cudnn_rnn_flatten_weight",  # made of copies, each of which is redone
     "aten::_efficientzerotensor",
     "aten::_fused_sdp_choice",
     "aten::_local_scalar_dense",  # a copy to the host, which the device itself makes
@@ -36,6 +39,14 @@ _WITHOUT_VALUES = {
 # They look at values on the host while they run, to choose sizes or to check: what they call must be redone as well.
 # None of them changes its arguments, which would then be changed twice.
 _LOOKING = ("bincount", "equal", "histc", "linalg_", "_linalg_", "repeat_interleave", "searchsorted", "segment_reduce")
+
+# The CPU chooses its kernel by whether gradients will be needed.
+_BY_GRADIENT = {
+    "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_flash_attention",
+    "convolution",
+}
 
 
 class Operator:
@@ -59,9 +70,13 @@ class Operator:
         self.written_names = tuple(argument.name for argument in schema.arguments if _is_written(argument))
         # Which results are new: they have to be copied to the device's. The others are arguments that were written to.
         self.new = tuple(not _is_written(result) for result in schema.returns)
+        self.any_new = any(self.new)
         self.answers = [str(result.type) for result in schema.returns] == ["bool"]
+        equivalent = EQUIVALENTS.get(name)
+        self.on_cpu: Callable[..., Any] = self.overload if equivalent is None else equivalent.function
+        self.sees_results = equivalent is not None and equivalent.results
         self.looking = packet.startswith(_LOOKING) and not packet.endswith("_")
-        self.by_gradient = name == "aten::convolution"  # the CPU chooses by whether gradients will be needed
+        self.by_gradient = packet in _BY_GRADIENT
 
 
 def _is_written(value: Any) -> bool:

@@ -43,8 +43,7 @@ def between_equals() -> None:
 
 def between_processes() -> None:
     """Every rank is a process."""
-    if torch.distributed.is_available():
-        install(Stored())
+    install(Stored())
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None, weights_only: bool = False) -> None:
