@@ -52,4 +52,3 @@ def grouped(results: Tensor, a: Tensor, b: Tensor, offs: Tensor | None = None, b
         else:  # the dimension that is summed
             results[group] = a[:, start:end] @ b[start:end]
         start = end
-
