@@ -26,7 +26,7 @@ def start(text: str) -> None:
         if settings.compute or native.configured("hazards") == "1":
             compute = _part("compute")
             compute.start(settings)
-            _part("report").add("not_computed", compute.not_redone)
+            _part("report").add("not_computed", compute.not_computed)
         if settings.solo is not None:
             _part("ranks").start(settings.solo.world_size, settings.solo.rank)
         else:

@@ -24,7 +24,7 @@ from gmlake.emulator.inside.operators import Operator, covered
 from gmlake.emulator.inside.settings import Settings
 
 _C = torch._C
-_not_redone: dict[str, str] = {}
+_not_computed: dict[str, str] = {}
 _library: Any = None
 
 # What an error of the CPU's operator says when the CPU cannot do it. Any other error is one of the program's, for
@@ -54,7 +54,7 @@ def start(settings: Settings) -> None:
     if settings.compute:
         graphs.start()
         native.on_read(_looked)
-        report.add("not_redone", lambda: not_redone() or None)
+        report.add("not_computed", lambda: not_computed() or None)
 
 
 def _replace_other_layouts(state: tuple[Any, Any]) -> None:
@@ -69,9 +69,9 @@ def _replace(operator: Operator, kernel: Callable[..., Any], key: str) -> None:
     _library.impl(operator.name.removeprefix("aten::"), kernel, key, with_keyset=True)
 
 
-def not_redone() -> dict[str, str]:
+def not_computed() -> dict[str, str]:
     """Operators that ran but could not be redone on the CPU, and why: what depends on them is not real."""
-    return dict(sorted(_not_redone.items()))
+    return dict(sorted(_not_computed.items()))
 
 
 class _Shadow:
@@ -264,17 +264,17 @@ def _note(name: str, error: Exception) -> None:
 
 def _tell(name: str, why: str) -> None:
     """Say it the first time."""
-    if name not in _not_redone:
-        _not_redone[name] = why
+    if name not in _not_computed:
+        _not_computed[name] = why
         sys.stderr.write(f"gmlake: {name} could not be redone on the CPU ({why}); what follows from it is not real\n")
 
 
 def _looked(source: int, size: int) -> None:
-    """Called by the device after it copied to the host: did a kernel read what only its own work could have put there?"""
+    """Called by the device after a copy to the host: did a kernel read what only its own work could have put there?"""
     if _thread.inside is None:
         return
     operator, args = _thread.inside
-    if operator.name in _not_redone or operator.name == "aten::copy_":
+    if operator.name in _not_computed or operator.name == "aten::copy_":
         return
     for tensor in aliasing.tensors(args):
         start, length = aliasing.span(tensor)

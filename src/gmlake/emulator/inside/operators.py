@@ -17,7 +17,15 @@ from gmlake.emulator.inside.equivalents import EQUIVALENTS
 _C = torch._C
 
 # Composed on CUDA, of operators that have no counterpart on the CPU or none that gives the same bits.
-_WHOLE = ("aten::convolution", "aten::copy_", "aten::ldexp.Tensor", "aten::ldexp.out", "aten::ldexp_")
+_WHOLE = (
+    "aten::conj_physical_",
+    "aten::convolution",
+    "aten::copy_",
+    "aten::ldexp.Tensor",
+    "aten::ldexp.out",
+    "aten::ldexp_",
+    "aten::mode.values",
+)
 
 _WITHOUT_VALUES = {
     "aten::_cslt_sparse_mm_search",
