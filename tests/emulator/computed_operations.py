@@ -192,7 +192,7 @@ def views_and_changes_in_place(device: str) -> Results:
     x.diagonal().fill_(7)
     y = x.expand(3, 4, 6).permute(2, 0, 1).contiguous()
     y.add_(x.sum(), alpha=0.5).clamp_(-1, 20).pow_(2).sub_(3).div_(7).abs_().sqrt_()
-    y[0] = 2.0**x[0, 0]
+    y[0] = 2.0 ** x[0, 0]
     z = torch.randn(4, 6, dtype=torch.complex64).to(device)
     out = torch.empty(0, device=device)
     torch.add(x, 1, out=out)
@@ -205,7 +205,19 @@ def views_and_changes_in_place(device: str) -> Results:
 def numbers_and_types(device: str) -> Results:
     i = torch.arange(6).to(device)
     h = torch.tensor(2.0, dtype=torch.float16).to(device)
-    return [i * 2.5, i / 2, i**2, 2**i, i // 2, 7 % (i + 1), h * 3, i + True, i.float() * torch.tensor(3.0), 1 / h, i > 2.5]
+    return [
+        i * 2.5,
+        i / 2,
+        i**2,
+        2**i,
+        i // 2,
+        7 % (i + 1),
+        h * 3,
+        i + True,
+        i.float() * torch.tensor(3.0),
+        1 / h,
+        i > 2.5,
+    ]
 
 
 @program
@@ -214,7 +226,11 @@ def random_numbers(device: str) -> Results:
     found += [torch.randint(0, 9, (5,), device=device), torch.randperm(11, device=device)]
     p = torch.rand(4, 6, device=device)
     found += [p.bernoulli(), torch.multinomial(p, 3), torch.multinomial(p, 20, replacement=True), torch.poisson(p * 5)]
-    found += [torch.normal(p, 2.0), torch.empty(5, device=device).exponential_(), torch.empty(5, device=device).cauchy_()]
+    found += [
+        torch.normal(p, 2.0),
+        torch.empty(5, device=device).exponential_(),
+        torch.empty(5, device=device).cauchy_(),
+    ]
     found += [functional.dropout(p, 0.4), functional.dropout2d(p[None], 0.5), functional.alpha_dropout(p, 0.2)]
     found += [functional.rrelu(p - 0.5, training=True), functional.gumbel_softmax(p), torch._standard_gamma(p)]
     found.append(torch.distributions.Dirichlet(p + 1).sample())
@@ -300,7 +316,11 @@ def second_derivatives_and_transforms(device: str) -> Results:
         return (row.exp() * row).sum()
 
     rows = x.detach()
-    found = [torch.func.vmap(torch.func.grad(value))(rows), torch.func.jacrev(value)(rows), torch.func.hessian(value)(rows[0])]
+    found = [
+        torch.func.vmap(torch.func.grad(value))(rows),
+        torch.func.jacrev(value)(rows),
+        torch.func.hessian(value)(rows[0]),
+    ]
     return [first, second, *found]
 
 

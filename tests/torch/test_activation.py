@@ -40,9 +40,7 @@ def test_by_command(gmlake: Run, native: Run) -> None:
 
 
 def test_expandable_segments_by_command(emulated: Emulated) -> None:
-    program = (
-        WHO + "print(json.dumps(torch.cuda.memory._snapshot()['allocator_settings']['PYTORCH_CUDA_ALLOC_CONF']))"
-    )
+    program = WHO + "print(json.dumps(torch.cuda.memory._snapshot()['allocator_settings']['PYTORCH_CUDA_ALLOC_CONF']))"
     done = emulated(program, "--allocator", "expandable", env={"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64"})
     assert last_line(done) == "max_split_size_mb:64,expandable_segments:True"
 
@@ -90,9 +88,7 @@ def test_disable_without_enable_is_nothing(emulated: Emulated) -> None:
         ({"GMLAKE": "1", "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, "told to use the allocator"),
     ],
 )
-def test_a_variable_that_cannot_be_followed(
-    emulated: Emulated, variables: dict[str, str], sentence: str
-) -> None:
+def test_a_variable_that_cannot_be_followed(emulated: Emulated, variables: dict[str, str], sentence: str) -> None:
     done = emulated(WHO, env=variables)
     assert last_line(done)[0] != "gmlake"
     assert "RuntimeWarning: GMLake is not used, PyTorch's own allocator is: " in done.stderr

@@ -26,12 +26,15 @@ for length in (300, 700, 500, 900):
 
 
 def test_stats(gmlake: Run) -> None:
-    program = TRAINING + """
+    program = (
+        TRAINING
+        + """
 found = gmlake.stats()
 same = torch.cuda.memory_stats_as_nested_dict()
 assert all(found[name] == value for name, value in same.items() if name in found)
 print(json.dumps(found["gmlake"]))
 """
+    )
     own = gmlake(program)
     assert 0.5 < own["utilisation"] <= 1
     assert own["driver_calls"]["create"][0] > 0
@@ -40,10 +43,13 @@ print(json.dumps(found["gmlake"]))
 
 def test_summary_says_what_was_saved(gmlake: Run, native: Run) -> None:
     """The rival beside the real allocator reserves exactly what PyTorch's own allocator does."""
-    program = TRAINING + """
+    program = (
+        TRAINING
+        + """
 from gmlake import _core
 print(json.dumps([gmlake.summary(), _core.rival_statistics(0)]))
 """
+    )
     page, rival = gmlake(program, env={"GMLAKE_COMPARE": "1"})
     real = native(TRAINING + "print(json.dumps(torch.cuda.memory_stats_as_nested_dict()))")
     for name in ("reserved_bytes", "requested_bytes", "allocated_bytes", "segment"):
@@ -84,7 +90,9 @@ print(json.dumps([statistics[name]["all"][kind] for name in ("reserved_bytes", "
 
 
 def test_record(gmlake: Run, tmp_path: Path) -> None:
-    program = TRAINING + """
+    program = (
+        TRAINING
+        + """
 import sys
 for path in sys.argv[1:]:
     before = torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
@@ -102,6 +110,7 @@ with gmlake.record(sys.argv[1], force=True):
     x = torch.empty(700, dtype=torch.uint8, device="cuda")
 print(json.dumps(said))
 """
+    )
     paths = (tmp_path / "a.gmt", tmp_path / "b.pickle")
     exists, suffix, nothing = gmlake(program, arguments=paths)
     assert "exists already" in exists

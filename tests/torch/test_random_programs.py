@@ -8,9 +8,7 @@ from .conftest import Run
 
 
 def test_a_thousand_random_programs(gmlake: Run) -> None:
-    done = gmlake(
-        "random_programs.py", "--memory", "64MiB", "--kernel-us", "30", arguments=(1000, 0), timeout=1200
-    )
+    done = gmlake("random_programs.py", "--memory", "64MiB", "--kernel-us", "30", arguments=(1000, 0), timeout=1200)
     assert done["left"] == 0
     assert done["verified"] > 10_000
     assert done["out of memory"] > 100

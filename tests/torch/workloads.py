@@ -160,9 +160,7 @@ def convolutions() -> None:
         nn.Linear(512, 10),
     ).to(CUDA)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    train(
-        "convolutions", model, [batch(8, 3, 64, 64) for _ in range(3)], lambda x: model(x).square().mean(), optimizer
-    )
+    train("convolutions", model, [batch(8, 3, 64, 64) for _ in range(3)], lambda x: model(x).square().mean(), optimizer)
 
 
 def accumulated() -> None:

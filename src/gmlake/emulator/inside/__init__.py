@@ -7,7 +7,6 @@ so nothing to tell (see `report`).
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from types import ModuleType
 
 from gmlake.emulator.inside.settings import Settings
@@ -21,8 +20,7 @@ def start(text: str) -> None:
     if settings.record is not None:
         _part("recording").start(settings)
     if settings.device is not None:
-        if importlib.util.find_spec("gmlake.emulator.inside.values"):
-            _part("values").start(settings)
+        _part("values").start(settings)
         if settings.compute:
             compute = _part("compute")
             compute.start(settings)
