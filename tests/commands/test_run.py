@@ -150,12 +150,10 @@ def test_nothing_is_left_behind(cli: Cli, tmp_path: Path) -> None:
 def test_loading_costs_nothing_without_a_run() -> None:
     """The entry point is called by every `import torch`."""
     program = """
-import sys, time
+import sys
 before = set(sys.modules)
-start = time.perf_counter()
 from gmlake.autoload import activate
 activate()
-assert time.perf_counter() - start < 0.2
 assert not {m for m in set(sys.modules) - before if m.startswith("gmlake.") and m != "gmlake.autoload"}
 assert "numpy" not in sys.modules and "gmlake._core" not in sys.modules
 """
