@@ -109,11 +109,14 @@ Address GMLakeAllocator::allocate(Bytes size, Stream stream) {
   Pool& pool = route(stream);
   if (!limbo_.empty() || !waiting_.empty()) (void)settle_limbo(false);
   const Bytes rounded = round_up(size, unit);
+  const bool small = rounded <= supply_.policy.small_limit;
   Address address = try_allocate(pool, rounded, size, stream);
-  if (address == 0) address = climb(pool, rounded, size, stream);
-
-  const PoolKind kind = rounded <= supply_.policy.small_limit ? PoolKind::small : PoolKind::large;
-  supply_.tally.allocate(kind, rounded, size);
+  if (address == 0) [[unlikely]]
+    address = climb(pool, rounded, size, stream);
+  if (small)
+    supply_.tally.allocate(PoolKind::small, rounded, size);
+  else
+    supply_.tally.allocate(PoolKind::large, rounded, size);
   supply_.journal.note(JournalEntry::Action::alloc, address, size, stream, pool.id);
   return address;
 }
@@ -121,6 +124,24 @@ Address GMLakeAllocator::allocate(Bytes size, Stream stream) {
 void GMLakeAllocator::release(Address address) {
   if (address == 0) return;
   std::lock_guard guard(lock_);
+  Pool& pool = *ordinary_;
+  if (supply_.journal.on()) [[unlikely]] {
+    release_any(address);
+  } else if (pool.slabs.contains(address)) {
+    SmallPool::Block* block = pool.small.find(address);
+    if (block == nullptr || block->use.lanes != 0) return release_any(address);
+    supply_.tally.release(PoolKind::small, block->bytes(), block->use.requested);
+    pool.small.free(block);
+  } else {
+    Extent* extent = pool.lake.find_plain(address);
+    if (extent == nullptr) return release_any(address);
+    supply_.tally.release(PoolKind::large, extent->size, extent->requested);
+    pool.lake.free_plain(extent);
+  }
+}
+
+// Whatever is not the plain case: other pools, sBlocks, blocks that several streams used, a journal to be kept.
+void GMLakeAllocator::release_any(Address address) {
   const Block block = find(address);
   const Use use = this->use(block);
   supply_.tally.release(use.kind, use.bytes, use.requested);

@@ -96,6 +96,7 @@ class GMLakeAllocator final : public Allocator {
   Block find(Address address) const;  // throws unless it is in use
   Block find_private(Address address) const;
   static Use use(const Block& block);
+  void release_any(Address address);
   void postpone(const Block& block, const Use& use);
   void free(const Block& block, const Clock& clock, Bytes bytes);
   bool settle_limbo(bool wait);

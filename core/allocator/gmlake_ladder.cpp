@@ -22,8 +22,8 @@ constexpr Bytes private_slabs = 16 * GiB;
 GMLakeAllocator::Pool::Pool(Supply& supply, PoolId the_id, Address range, Bytes size, Bytes lake_size)
     : id(the_id),
       addresses{supply.ranges, range, size},
-      lake(supply, the_id ? Lake::Kind::private_pool : Lake::Kind::shared, round_up(range, supply.page), lake_size),
-      slabs(supply, lake, !the_id, lake.arena().range() + lake_size,
+      lake(supply, the_id, round_up(range, supply.page), lake_size),
+      slabs(supply, lake, the_id, lake.arena().range() + lake_size,
             round_down(range + size - lake.arena().range() - lake_size, supply.page)),
       small(supply, slabs) {}
 
@@ -129,7 +129,12 @@ void GMLakeAllocator::release_unused_pools() {
     const bool unused = pool.uses == 0 && pool.empty() &&
                         std::ranges::none_of(scopes_, [&](const Scope& scope) { return scope.id == pool.id; });
     if (unused) pool.trim(std::numeric_limits<Bytes>::max());
-    entry = unused && pool.vacant() ? private_.erase(entry) : std::next(entry);
+    if (unused && pool.vacant()) {
+      supply_.statistics.reserved_bytes_by_private_pools.erase(entry->first);
+      entry = private_.erase(entry);
+    } else {
+      ++entry;
+    }
   }
 }
 

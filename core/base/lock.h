@@ -14,10 +14,11 @@ class Lock {
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
-  void lock() {
-    if (!try_lock()) wait();
+  [[gnu::always_inline]] void lock() {
+    if (!try_lock()) [[unlikely]]
+      wait();
   }
-  bool try_lock() { return !taken_.exchange(true, std::memory_order_acquire); }
+  [[gnu::always_inline]] bool try_lock() { return !taken_.exchange(true, std::memory_order_acquire); }
   void unlock() { taken_.store(false, std::memory_order_release); }
 
  private:

@@ -52,13 +52,8 @@ void CachingAllocator::remove_segment(Segment& segment) {
 }
 
 void CachingAllocator::count_mapped(BlockPool& pool, std::int64_t bytes) {
-  if (bytes > 0) {
-    ++statistics_.num_device_alloc;
-    statistics_.reserved_bytes.increase(pool.kind, bytes);
-  } else {
-    ++statistics_.num_device_free;
-    statistics_.reserved_bytes.decrease(pool.kind, -bytes);
-  }
+  ++(bytes > 0 ? statistics_.num_device_alloc : statistics_.num_device_free);
+  statistics_.count_reserved(pool.kind, pool.id, bytes);
 }
 
 void CachingAllocator::release_segment(Block* block) {
@@ -87,6 +82,7 @@ void CachingAllocator::release_cached() {
     release_free(pools.large);
     if (pools.small.segments + pools.large.segments > 0) continue;
     scopes_.forget(entry->first);
+    statistics_.reserved_bytes_by_private_pools.erase(entry->first);
     private_.erase(entry);
   }
 }

@@ -1,5 +1,7 @@
 #include "driver/driver.h"
 
+#include <mutex>
+
 namespace gmlake {
 
 std::string_view to_string(Status status) {
@@ -30,12 +32,12 @@ std::string_view to_string(Call call) {
 }
 
 CallCounts Driver::counts() const {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(lock_);
   return counts_;
 }
 
 Status Driver::count(Call call, const Outcome& outcome) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(lock_);
   CallCount& count = counts_[static_cast<std::size_t>(call)];
   count.calls += outcome.handles;
   count.microseconds += outcome.microseconds;

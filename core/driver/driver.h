@@ -17,9 +17,9 @@
 
 #include <array>
 #include <cstdint>
-#include <mutex>
 #include <string_view>
 
+#include "base/lock.h"
 #include "base/vocabulary.h"
 
 namespace gmlake {
@@ -122,7 +122,7 @@ class Driver {
  private:
   Status count(Call call, const Outcome& outcome);
 
-  mutable std::mutex mutex_;  // guards counts_ alone, and is never held during a call of the device
+  mutable Lock lock_;  // guards counts_ alone, and is never held during a call of the device
   CallCounts counts_{};
 };
 

@@ -39,7 +39,7 @@ struct SimulatedDriver::State {
       : options(checked(chosen)), memory(options.capacity, options.granularity, options.address_space) {}
 
   const SimulatedOptions options;
-  std::mutex mutex;
+  Lock mutex;
   SimulatedMemory memory;
   Timeline timeline;
   Faults faults;

@@ -23,7 +23,6 @@ namespace gmlake {
 namespace {
 
 constexpr std::string_view prefix = "GMLAKE_";
-
 // Variables with our prefix that are no options of the allocator, but of the parts around it.
 constexpr std::array<std::string_view, 6> others{"DEVICE", "EMULATE", "RECORD", "LOG", "COMPARE", "BRIDGE"};
 

@@ -26,8 +26,8 @@ ProcessDevice process_device(int device);
 // The allocator if the device has been used, or nullptr. Never throws, never waits.
 Allocator* process_allocator_if_used(int device) noexcept;
 
-// The options of "gmlake" as the environment and set_process_option set them. Throws InvalidArgument that names the
-// variable.
+// The options of "gmlake" as the environment and set_process_option set them; variables of the parts around the
+// allocator (GMLAKE_DEVICE and others) are left alone. Throws InvalidArgument that names the variable.
 Options options_from_environment();
 
 // Goes before the environment. Throws InvalidArgument for an unknown name or an impossible value, and when a device is

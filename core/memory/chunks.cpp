@@ -1,5 +1,7 @@
 #include "memory/chunks.h"
 
+#include <utility>
+
 namespace gmlake {
 namespace {
 
@@ -23,14 +25,14 @@ Bytes Chunks::doomed_bytes() const {
   return bytes;
 }
 
-Chunk* Chunks::create(Bytes size, PoolKind kind) {
+Chunk* Chunks::create(Bytes size, PoolKind kind, PoolId pool) {
   Handle handle = 0;
   if (driver_.create(size, handle) != Status::success) return nullptr;
-  auto* chunk = new Chunk{.handle = handle, .size = size, .kind = kind};
-  chunks_.insert(chunk);
+  auto* chunk = new Chunk{.handle = handle, .size = size, .kind = kind, .pool = pool, .number = chunks_.size()};
+  chunks_.push_back(chunk);
   reserved_ += size;
   statistics_.segment.increase(kind, 1);
-  statistics_.reserved_bytes.increase(kind, static_cast<std::int64_t>(size));
+  statistics_.count_reserved(kind, pool, static_cast<std::int64_t>(size));
   ++statistics_.num_device_alloc;
   return chunk;
 }
@@ -43,9 +45,11 @@ bool Chunks::try_destroy(Chunk* chunk) {
   if (!gone(driver_.release(chunk->handle))) return false;
   reserved_ -= chunk->size;
   statistics_.segment.decrease(chunk->kind, 1);
-  statistics_.reserved_bytes.decrease(chunk->kind, static_cast<std::int64_t>(chunk->size));
+  statistics_.count_reserved(chunk->kind, chunk->pool, -static_cast<std::int64_t>(chunk->size));
   ++statistics_.num_device_free;
-  chunks_.erase(chunk);
+  chunks_.back()->number = chunk->number;
+  std::swap(chunks_[chunk->number], chunks_.back());
+  chunks_.pop_back();
   delete chunk;
   return true;
 }

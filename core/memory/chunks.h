@@ -3,7 +3,6 @@
 #pragma once
 
 #include <span>
-#include <unordered_set>
 #include <vector>
 
 #include "driver/driver.h"
@@ -17,6 +16,8 @@ struct Chunk {
   Address home = 0;           // its address in an arena; 0 while it is loose
   std::uint32_t aliases = 0;  // sBlocks that map it too
   PoolKind kind = PoolKind::large;
+  PoolId pool = {};        // for which it was created
+  std::size_t number = 0;  // among all there are
 };
 
 class Chunks {
@@ -27,12 +28,11 @@ class Chunks {
   ~Chunks();  // gives back what is still loose
 
   Bytes reserved() const { return reserved_; }
-  std::size_t count() const { return chunks_.size(); }
   Bytes doomed_bytes() const;  // of chunks that the driver refused to take back
-  const std::unordered_set<Chunk*>& all() const { return chunks_; }
+  const std::vector<Chunk*>& all() const { return chunks_; }
 
-  Chunk* create(Bytes size, PoolKind kind);  // nullptr: the driver refused
-  void destroy(Chunk* chunk);                // must be unmapped everywhere
+  Chunk* create(Bytes size, PoolKind kind, PoolId pool);  // nullptr: the driver refused
+  void destroy(Chunk* chunk);                             // must be unmapped everywhere
 
   // Maps the chunks one after the other from `at` on, and grants access to the whole run, or changes nothing.
   bool map_run(Address at, std::span<Chunk* const> run);
@@ -50,7 +50,7 @@ class Chunks {
   };
   Driver& driver_;
   Statistics& statistics_;
-  std::unordered_set<Chunk*> chunks_;
+  std::vector<Chunk*> chunks_;
   bool try_destroy(Chunk* chunk);
 
   std::vector<Span> stuck_;     // mappings that could not be undone

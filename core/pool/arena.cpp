@@ -37,14 +37,6 @@ Extent* Arena::fit_large(Index& index, Bytes size) const {
   return cell == FirstFit::none ? nullptr : cells_[cell];
 }
 
-Extent* Arena::starting_at(Address address) const {
-  const std::size_t page = page_of(address);
-  if (page >= starts_.size()) return nullptr;
-  Extent* extent = starts_[page];
-  while (extent != nullptr && extent->address < address) extent = extent->next;
-  return extent != nullptr && extent->address == address ? extent : nullptr;
-}
-
 Extent* Arena::covering(Address address) const {
   std::size_t page = std::min(page_of(address), starts_.size() - 1);
   if (starts_[page] == nullptr || starts_[page]->address > address) {  // the last start before this page
@@ -134,8 +126,7 @@ void Arena::give_back(Extent* block, const Clock& clock) {
     more = block->joined;
     Extent* next = block->next;
     block->joined = false;
-    block->clock.merge(clock);
-    become(block, Extent::State::free);
+    give_back_one(block, clock);
     block = next;
   }
 }

@@ -37,7 +37,13 @@ class Arena {
       if (Extent* best = index->bins.best_fit(size / unit); best != nullptr) return best;
     return fit_large(*index, size);
   }
-  Extent* starting_at(Address address) const;  // the extent that begins exactly there, or nullptr
+  Extent* starting_at(Address address) const {  // the extent that begins exactly there, or nullptr
+    const std::size_t page = page_of(address);
+    if (page >= starts_.size()) return nullptr;
+    Extent* extent = starts_[page];
+    while (extent != nullptr && extent->address < address) extent = extent->next;
+    return extent != nullptr && extent->address == address ? extent : nullptr;
+  }
   Extent* covering(Address address) const;
   const Extent* idle_from(const Extent* extent) const;  // it or the first after it that is free or a hole, or nullptr
   Chunk* chunk_at(Address address) const {
@@ -60,6 +66,10 @@ class Arena {
   }
   Extent* take(Address at, Bytes size, Extent::State state, Lane user);
   void give_back(Extent* block, const Clock& clock);  // all joined extents become free for their owners
+  void give_back_one(Extent* block, const Clock& clock) {
+    block->clock.merge(clock);
+    become(block, Extent::State::free);
+  }
 
   // Chunks. settle_at makes a hole free space of the owner; leave makes free space a dying span or a hole.
   void settle_at(Address at, Chunk* chunk, Lane owner, const Clock& clock);

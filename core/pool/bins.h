@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/zeroed.h"
+
 namespace gmlake {
 
 // A set of small numbers that finds the next member from a given number on.
@@ -24,10 +26,10 @@ class SizeSet {
     high_ |= bit(number / 4096);
   }
 
-  void erase(std::size_t number) {
-    if ((low_[number / 64] &= ~bit(number)) != 0) return;
-    if ((middle_[number / 4096] &= ~bit(number / 64)) != 0) return;
-    high_ &= ~bit(number / 4096);
+  void erase(std::size_t number) {  // without a branch, because none could be foreseen
+    const std::uint64_t low = low_[number / 64] &= ~bit(number);
+    const std::uint64_t middle = middle_[number / 4096] &= ~(std::uint64_t{low == 0} << number / 64 % 64);
+    high_ &= ~(std::uint64_t{middle == 0} << number / 4096);
   }
 
   std::size_t next(std::size_t number) const {
@@ -115,7 +117,7 @@ class Bins {
   }
 
  private:
-  std::vector<Node*> heads_;  // by size
+  Zeroed<Node*> heads_;  // by size
   SizeSet filled_;
 };
 

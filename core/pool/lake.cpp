@@ -6,9 +6,9 @@
 
 namespace gmlake {
 
-Lake::Lake(Supply& supply, Kind kind, Address range, Bytes size)
+Lake::Lake(Supply& supply, PoolId pool, Address range, Bytes size)
     : supply_(supply),
-      kind_(kind),
+      pool_(pool),
       arena_(range, size, supply.page),
       stitched_(supply, arena_),
       retirement_(supply.chunks, supply.fences, [this](Address at, Bytes bytes) { arena_.bury(at, bytes); }) {}
@@ -65,7 +65,7 @@ Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
 
 // All but the first of the ways to find room. What the lane owns, if there is something, is still used by others.
 Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Stream stream) {
-  if (kind_ == Kind::private_pool) return grow(size, requested, lane, stream);
+  if (!shared()) return grow(size, requested, lane, stream);
   if (own != nullptr && supply_.fences.wait(own->clock, stream))
     return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
 
@@ -135,9 +135,8 @@ template <typename Visit>
 void Lake::each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visit) const {
   auto usable = [&](const Extent* extent) {
     if (extent->state == Extent::State::hole) return true;
-    return extent->state == Extent::State::free &&
-           (mixing == Mixing::any || extent->owner == lane ||
-            (kind_ == Kind::shared && supply_.fences.settled(extent->clock, lane)));
+    return extent->state == Extent::State::free && (mixing == Mixing::any || extent->owner == lane ||
+                                                    (shared() && supply_.fences.settled(extent->clock, lane)));
   };
   Gap gap;
   for (const Extent* extent = arena_.idle_from(arena_.first()); extent != nullptr; extent = arena_.idle_from(extent)) {

@@ -26,9 +26,7 @@ namespace gmlake {
 
 class Lake {
  public:
-  enum class Kind : std::uint8_t { shared, private_pool };
-
-  Lake(Supply& supply, Kind kind, Address range, Bytes size);
+  Lake(Supply& supply, PoolId pool, Address range, Bytes size);
   ~Lake();  // gives everything back, whoever has it: the device must be idle
 
   Address allocate(Bytes size, Bytes requested, Stream stream);  // 0: no room
@@ -42,6 +40,19 @@ class Lake {
   Block find(Address address) const;
   static Bytes size(Block block);
   void free(Block block, Bytes size, const Clock& clock);
+
+  // The same for the blocks that are nearly all: of a single extent, and used by their own stream alone.
+  Extent* find_plain(Address address) const {
+    if (!arena_.contains(address)) return nullptr;
+    Extent* extent = arena_.starting_at(address);
+    const bool plain = extent != nullptr && extent->state == Extent::State::live && !extent->joined &&
+                       extent->uses == 0 && !(extent->previous != nullptr && extent->previous->joined);
+    return plain ? extent : nullptr;
+  }
+  void free_plain(Extent* extent) {
+    active_ -= extent->size;
+    arena_.give_back_one(extent, supply_.fences.now(extent->user));
+  }
   bool empty() const { return active_ == 0; }
   bool vacant() const { return empty() && !arena_.any_free() && retirement_.empty(); }  // holds no memory
 
@@ -74,6 +85,7 @@ class Lake {
     Gap gap;
     Window window;
   };
+  bool shared() const { return !pool_; }
   enum class Mixing : std::uint8_t { settled, any };  // whose free space a window may use
 
   Address find_room(Bytes size, Bytes requested, Stream stream);
@@ -94,7 +106,7 @@ class Lake {
   bool carry_out(std::span<const Placement> plan, std::span<const Donor> donors, Lane lane, Stream stream);
 
   Supply& supply_;
-  const Kind kind_;
+  const PoolId pool_;
   Arena arena_;
   Stitched stitched_;
   Retirement retirement_;

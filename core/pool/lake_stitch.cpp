@@ -12,7 +12,7 @@ namespace gmlake {
 Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
   // A private pool has no other way to get memory than to grow, whatever the target says; nor has anybody else while a
   // stream captures, because what that stream used cannot be fenced.
-  const bool only_way = kind_ == Kind::private_pool || supply_.fences.capturing();
+  const bool only_way = !shared() || supply_.fences.capturing();
   const Bytes allowed = only_way ? std::numeric_limits<Bytes>::max() : supply_.allowance(size);
   const std::optional<Place> place = best_place(size, allowed, lane, Mixing::settled);
   if (!place || place->window.unmapped > allowed || place->window.unmapped > supply_.room()) return 0;
@@ -87,7 +87,7 @@ bool Lake::carry_out(std::span<const Placement> plan, std::span<const Donor> don
   bool done = true;
   for (std::size_t i = 0; done && i < plan.size(); ++i) {
     const Placement& place = plan[i];
-    Chunk* chunk = place.donor == Placement::fresh ? supply_.chunks.create(place.size, PoolKind::large)
+    Chunk* chunk = place.donor == Placement::fresh ? supply_.chunks.create(place.size, PoolKind::large, pool_)
                                                    : donors[place.donor].chunk;
     if (chunk == nullptr) {
       done = false;

@@ -18,7 +18,7 @@ Address Slabs::take(Stream stream) {
   const Lane lane = supply_.fences.lane(stream);
   auto settled = [&](std::size_t spare) { return supply_.fences.settled(pages_[spare].clock, lane); };
   auto spare = std::ranges::find_if(spares_, settled);
-  if (spare == spares_.end() && shared_) spare = spares_.begin();
+  if (spare == spares_.end() && shared()) spare = spares_.begin();
   if (spare != spares_.end() && supply_.fences.wait(pages_[*spare].clock, stream)) {
     Page& page = pages_[*spare];
     spares_.erase(spare);
@@ -30,12 +30,12 @@ Address Slabs::take(Stream stream) {
   const std::size_t place = reuse ? vacant_.back() : pages_.size();
   const Address at = range_ + place * supply_.page;
   if (!contains(at)) return 0;
-  Chunk* chunk = supply_.room() >= supply_.page ? supply_.chunks.create(supply_.page, PoolKind::small) : nullptr;
+  Chunk* chunk = supply_.room() >= supply_.page ? supply_.chunks.create(supply_.page, PoolKind::small, pool_) : nullptr;
   if (chunk != nullptr && !supply_.chunks.map_run(at, std::span(&chunk, 1))) {
     supply_.chunks.destroy(chunk);
     return 0;
   }
-  if (chunk == nullptr && shared_) chunk = lake_.lend_page(at, stream);
+  if (chunk == nullptr && shared()) chunk = lake_.lend_page(at, stream);
   if (chunk == nullptr) return 0;
   supply_.chunks.change_kind(chunk, PoolKind::small);
   supply_.journal.note(JournalEntry::Action::map, at, supply_.page, stream);

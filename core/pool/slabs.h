@@ -11,8 +11,8 @@ namespace gmlake {
 
 class Slabs {
  public:
-  Slabs(Supply& supply, Lake& lake, bool shared, Address range, Bytes size)
-      : supply_(supply), lake_(lake), shared_(shared), range_(range), size_(size) {}
+  Slabs(Supply& supply, Lake& lake, PoolId pool, Address range, Bytes size)
+      : supply_(supply), lake_(lake), pool_(pool), range_(range), size_(size) {}
   ~Slabs();  // every page is given back, used or not: the device must be idle
 
   Address range() const { return range_; }
@@ -33,12 +33,13 @@ class Slabs {
     bool used = false;
     Clock clock;  // of the last uses, while it is a spare
   };
+  bool shared() const { return !pool_; }
   std::size_t number(Address at) const { return (at - range_) / supply_.page; }
   bool discard(Page& page);
 
   Supply& supply_;
   Lake& lake_;
-  const bool shared_;
+  const PoolId pool_;
   const Address range_;
   const Bytes size_;
   std::vector<Page> pages_;          // by their place in the range

@@ -27,6 +27,8 @@ Address SmallPool::allocate(Bytes size, Bytes requested, Stream stream) {
   unlist(block);
   if (block->size > units) {
     Block& rest = block->slab->blocks[block->place + units];
+    rest.slab = block->slab;
+    rest.place = static_cast<std::uint16_t>(block->place + units);
     rest.size = block->size - units;
     rest.before = units;
     block->size = units;
@@ -107,11 +109,8 @@ bool SmallPool::add_slab(Shelf& shelf) {
 }
 
 SmallPool::Slab::Slab(std::size_t units) : blocks(units) {
-  for (std::size_t place = 0; place < units; ++place) {
-    blocks[place].slab = this;
-    blocks[place].place = static_cast<std::uint16_t>(place);
-  }
-  blocks.front().size = static_cast<std::uint16_t>(units);
+  blocks[0].slab = this;
+  blocks[0].size = static_cast<std::uint16_t>(units);
 }
 
 void SmallPool::list(Block* block) {

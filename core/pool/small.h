@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/zeroed.h"
 #include "pool/bins.h"
 #include "pool/slabs.h"
 
@@ -17,21 +18,21 @@ class SmallPool {
 
   struct Slab;
   struct alignas(32) Block {  // two to a cache line
-    Slab* slab = nullptr;
-    std::uint16_t place = 0;   // in units from the slab's start
-    std::uint16_t size = 0;    // in units; 0: no block begins here
-    std::uint16_t before = 0;  // size of the block before, in units; 0: the first
-    bool live = false;
-    bool limbo = false;
+    Slab* slab;
+    std::uint16_t place;   // in units from the slab's start
+    std::uint16_t size;    // in units; 0: no block begins here
+    std::uint16_t before;  // size of the block before, in units; 0: the first
+    bool live;
+    bool limbo;
     struct Use {
       LaneSet lanes;            // further ones it was used on
       std::uint32_t requested;  // bytes the client asked for
     };
     union {
-      Block* bin_previous = nullptr;
+      Block* bin_previous;
       Use use;  // live
     };
-    Block* bin_next = nullptr;
+    Block* bin_next;
 
     Address address() const;
     Bytes bytes() const { return size * unit; }
@@ -88,7 +89,7 @@ struct SmallPool::Slab {
   explicit Slab(std::size_t units);
   Address address = 0;
   Shelf* shelf = nullptr;
-  std::vector<Block> blocks;  // one per unit, used where a block begins
+  Zeroed<Block> blocks;  // one per unit, touched where a block begins
   std::size_t live = 0;
 };
 

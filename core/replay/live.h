@@ -26,11 +26,10 @@ class LiveTable {
 
   // Throws before the allocator is asked, so that a bad trace changes nothing.
   Bytes admit(std::uint32_t id, std::int64_t size) const {
-    if (size < 0)
-      throw InvalidArgument("allocation " + std::to_string(id) + " has size " + std::to_string(size) +
-                            "; a size is 0 or more");
-    if (slots_[id].size != not_live)
-      throw InvalidArgument("allocation " + std::to_string(id) + " is allocated again before it is freed");
+    if (size < 0) [[unlikely]]
+      refuse(id, "has size " + std::to_string(size) + "; a size is 0 or more");
+    if (slots_[id].size != not_live) [[unlikely]]
+      refuse(id, "is allocated again before it is freed");
     return static_cast<Bytes>(size);
   }
 
@@ -43,8 +42,8 @@ class LiveTable {
   }
 
   Address find(std::uint32_t id, const char* verb) const {
-    if (id >= slots_.size() || slots_[id].size == not_live)
-      throw InvalidArgument("allocation " + std::to_string(id) + " is " + verb + " but not live");
+    if (id >= slots_.size() || slots_[id].size == not_live) [[unlikely]]
+      refuse(id, std::string("is ") + verb + " but not live");
     return slots_[id].address;
   }
 
@@ -61,6 +60,9 @@ class LiveTable {
 
  private:
   static constexpr std::int64_t not_live = -1;
+  [[noreturn, gnu::cold, gnu::noinline]] static void refuse(std::uint32_t id, const std::string& why) {
+    throw InvalidArgument("allocation " + std::to_string(id) + " " + why);
+  }
   struct Slot {
     Address address = 0;
     std::int64_t size = not_live;

@@ -8,11 +8,28 @@ void each_stat(Statistics& s, Visit visit) {
   for (StatArray* array : {&s.allocation, &s.segment, &s.active, &s.inactive_split, &s.allocated_bytes,
                            &s.reserved_bytes, &s.active_bytes, &s.inactive_split_bytes, &s.requested_bytes})
     for (Stat& stat : array->by) visit(stat);
+  for (auto& [pool, array] : s.reserved_bytes_by_private_pools)
+    for (Stat& stat : array.by) visit(stat);
   for (Stat* stat : {&s.oversize_allocations, &s.oversize_segments, &s.address_bytes, &s.mapped_bytes, &s.sblocks})
     visit(*stat);
 }
 
 }  // namespace
+
+void Statistics::count_reserved(PoolKind kind, PoolId pool, std::int64_t bytes) {
+  auto count = [&](StatArray& array) {
+    if (bytes >= 0)
+      array.increase(kind, bytes);
+    else
+      array.decrease(kind, -bytes);
+  };
+  count(reserved_bytes);
+  if (!pool) return;
+  if (bytes >= 0) reserved_bytes_by_private_pools.try_emplace(pool);
+  // The driver may take the last memory of a pool back only after the pool has gone.
+  if (auto own = reserved_bytes_by_private_pools.find(pool); own != reserved_bytes_by_private_pools.end())
+    count(own->second);
+}
 
 void Statistics::reset_peaks() {
   each_stat(*this, [](Stat& stat) { stat.reset_peak(); });

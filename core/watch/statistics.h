@@ -4,6 +4,9 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
+
+#include "base/vocabulary.h"
 
 namespace gmlake {
 
@@ -54,7 +57,8 @@ struct Statistics {
   StatArray reserved_bytes;
   StatArray active_bytes;
   StatArray inactive_split_bytes;
-  StatArray requested_bytes;  // as asked
+  StatArray requested_bytes;                                    // as asked
+  std::map<PoolId, StatArray> reserved_bytes_by_private_pools;  // of pools that hold or held memory, while they exist
   Stat oversize_allocations;
   Stat oversize_segments;
   std::int64_t num_alloc_retries = 0;
@@ -74,6 +78,7 @@ struct Statistics {
   Stat mapped_bytes;               // bytes of mappings; more than reserved when sBlocks exist
   Stat sblocks;
 
+  void count_reserved(PoolKind kind, PoolId pool, std::int64_t bytes);  // below zero: given back
   void reset_peaks();
   void reset_accumulated();
 };

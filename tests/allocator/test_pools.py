@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from gmlake._core import SegmentInfo
+from gmlake._core import SegmentInfo, SimulatedDriver, make_allocator
 from gmlake.errors import InvalidArgument, OutOfMemory
 
 from .memory import GIB, KIB, MIB, Lake, overlap
@@ -87,6 +87,27 @@ def test_a_pool_keeps_its_memory_until_its_last_use_is_released() -> None:
     lake.allocator.trim()
     lake.assert_empty()
     assert lake.driver.ranges == 1
+
+
+@pytest.mark.parametrize("allocator", ["gmlake", "caching"])
+def test_statistics_tell_what_each_pool_reserves(allocator: str) -> None:
+    driver = SimulatedDriver()
+    shared = make_allocator(allocator, driver)
+    outside = shared.allocate(32 * MIB)
+    assert shared.statistics()["reserved_bytes_by_private_pools"] == {}
+    shared.begin_pool(GRAPH)
+    blocks = [shared.allocate(KIB), shared.allocate(32 * MIB)]
+    shared.end_pool(GRAPH)
+    pools = shared.statistics()["reserved_bytes_by_private_pools"]
+    assert set(pools) == {GRAPH}
+    for name, size in (("small_pool", 2 * MIB), ("large_pool", 32 * MIB), ("all", 34 * MIB)):
+        assert pools[GRAPH][name] == {"current": size, "peak": size, "allocated": size, "freed": 0}
+    for block in [outside, *blocks]:
+        shared.release(block)
+    shared.release_pool(GRAPH)
+    shared.trim()
+    assert shared.statistics()["reserved_bytes_by_private_pools"] == {}
+    assert driver.physical_bytes == 0
 
 
 def test_blocks_outlive_their_pool() -> None:

@@ -93,6 +93,11 @@ class TestMistakes:
     def test_unknown_option_in_the_environment(self) -> None:
         assert init_with("GMLAKE_COLOUR", "red").startswith(f"{INVALID} GMLAKE_COLOUR: unknown option 'colour'")
 
+    @pytest.mark.parametrize("switch", ["DEVICE", "EMULATE", "RECORD", "LOG"])
+    def test_switches_in_the_environment_are_no_options(self, switch: str) -> None:
+        assert init_with(f"GMLAKE_{switch}", "anything") == "0 "
+        assert init_with(f"GMLAKE_{switch}S", "anything").startswith(f"{INVALID} GMLAKE_{switch}S: unknown option")
+
     def test_impossible_option_in_the_environment(self) -> None:
         (row,) = (row for row in _core.catalogue() if row.name == "gmlake")
         option = next(option for option in row.options if option.kind != "text")

@@ -33,7 +33,7 @@ TYPES = {
     E5M2: np.uint8,
 }
 HEAD = """
-import sys
+import os, sys
 from tests.emulator.nccl import *
 nccl = Nccl({configuration!r})
 rank, ranks = {rank}, {ranks}

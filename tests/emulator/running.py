@@ -4,6 +4,7 @@ lines say so; where REQUIRE_TORCH is set, as in CI, that is a failure.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -18,6 +19,15 @@ import pytest
 from gmlake.emulator.standins import find_torch
 
 MISSING = "no CUDA build of PyTorch is installed here: pip install --no-deps -r requirements/emulated.txt"
+
+
+def require(package: str) -> None:
+    """Skip, or fail where it must not be missing, what needs one of the packages in requirements/."""
+    if importlib.util.find_spec(package) is None:
+        missing = f"{package} is not installed here: see requirements/"
+        if os.environ.get("REQUIRE_TORCH"):
+            pytest.fail(missing)
+        pytest.skip(missing)
 
 
 @dataclass

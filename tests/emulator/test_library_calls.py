@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
-from pathlib import Path
 
 import pytest
 
-from gmlake import _core
+from tests.emulator.device import Device
 
 NOT_INITIALIZED, INVALID_VALUE, BAD_PARAMETER = 1, 7, 2000
 
 
-@pytest.fixture(scope="module")
-def device() -> ctypes.CDLL:
-    """The device's library, with the symbols of all others in it."""
-    path = Path(_core.__file__).with_name("libgmlake_device.so")
-    if not path.is_file():
-        pytest.skip(f"{path.name} is not built")
-    return ctypes.CDLL(str(path))
+@pytest.fixture
+def device(machine: Device) -> ctypes.CDLL:
+    """The device's library, with the symbols of all others in it. A process has only one machine."""
+    return machine.library
 
 
 def made(function: object) -> c_void_p:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.emulator.nccl import run_all
+from tests.emulator.nccl import run_all, run_one
 
 
 def test_values_are_exchanged(tmp_path: Path) -> None:
@@ -210,3 +210,38 @@ def test_without_a_session_shared_memory_is_swept(tmp_path: Path) -> None:
     (tmp_path / "id").unlink()
     run_all("", text, 2)
     assert set(shared.glob("gmlake-*")) <= before
+
+
+def test_a_signal_ends_a_wait(tmp_path: Path) -> None:
+    """Python's handlers run when the call returns, so it must."""
+    run_all(
+        f"session={tmp_path}",
+        f"""
+        import os, signal, threading, time
+        comm, buffer = nccl.meet("{tmp_path}/id", ranks, rank), nccl.zeros(4, INT32)
+        if rank == 0:
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                nccl.call("ncclAllReduce", buffer, buffer, 4, INT32, SUM, comm, 0)
+            except KeyboardInterrupt:
+                sys.exit(0)
+            sys.exit("not interrupted")
+        time.sleep(2)
+        """,
+        2,
+    )
+
+
+def test_an_id_serves_once(tmp_path: Path) -> None:
+    said = run_one(
+        f"session={tmp_path}",
+        """
+        identity, handle = nccl.unique_id(), ctypes.c_size_t()
+        nccl.call("ncclGroupStart")  # so that nobody waits for rank 1
+        for expected in (OK, 2):
+            assert nccl.library.ncclCommInitRank(ctypes.byref(handle), 2, identity, 0) == expected
+        assert nccl.library.ncclCommInitRank(ctypes.byref(handle), 2, UniqueId(b"../x"), 0) == INVALID_ARGUMENT
+        os._exit(0)
+        """,
+    )
+    assert "rank 0 of this communicator was taken before" in said

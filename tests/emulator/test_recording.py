@@ -119,6 +119,22 @@ recording.ENTRIES = 400
     assert f"Next: gmlake replay {tmp_path / 'again.gmt'}" in shown.stderr
 
 
+def test_a_long_history_is_taken_over_in_parts(emulated: Emulated, tmp_path: Path) -> None:
+    program = TRAINING + "for rows in (100, 3000, 200, 4000, 300, 50, 2000): step(rows)\ntorch.cuda.empty_cache()\n"
+    often = "import torch\nfrom gmlake.emulator.inside import recording\nrecording.COLLECT = 100\n"
+    traces = []
+    for name, text in (("whole", program), ("parts", often + program)):
+        (tmp_path / name).mkdir()
+        done, [trace] = record(emulated, tmp_path / name, text)
+        assert replay(trace, "caching").result.peak_reserved == done.device["peak_reserved"]
+        traces.append(trace)
+    whole, parts = traces
+    assert not done.report["traces"][0]["beginning_lost"]
+    assert (whole.kind == parts.kind).all()
+    assert (whole.size == parts.size).all()
+    assert (whole.initial, parts.initial) == (0, 0)
+
+
 def test_the_program_may_record_too(emulated: Emulated, tmp_path: Path) -> None:
     """Neither its smaller history nor its stopping takes anything from ours."""
     program = (

@@ -53,22 +53,23 @@ Status SimulatedMemory::create(Bytes size, Handle& handle) {
   if (!aligned(0, size)) return Status::invalid_value;
   if (size > capacity_ - used_) return Status::out_of_memory;
   used_ += size;
-  handle = next_handle_++;
-  handles_.emplace(handle, Memory{size, 0, false});
+  handle = handles_.size();
+  handles_.push_back({size, 0, false});
+  ++handle_count_;
   return Status::success;
 }
 
 Status SimulatedMemory::release(Handle handle) {
-  const auto found = handles_.find(handle);
-  if (found == handles_.end() || found->second.released) return Status::invalid_value;
-  found->second.released = true;
-  drop_if_dead(found);
+  Memory* memory = memory_of(handle);
+  if (memory == nullptr) return Status::invalid_value;
+  memory->released = true;
+  drop_if_dead(*memory);
   return Status::success;
 }
 
 Status SimulatedMemory::map(Address at, Bytes size, Handle handle) {
-  const auto found = handles_.find(handle);
-  if (found == handles_.end() || found->second.released || found->second.size != size) return Status::invalid_value;
+  Memory* memory = memory_of(handle);
+  if (memory == nullptr || memory->size != size) return Status::invalid_value;
   if (!aligned(at, size) || !within_range(at, size)) return Status::invalid_value;
   const auto next = mappings_.lower_bound(at);
   if (next != mappings_.end() && next->first < at + size) return Status::invalid_value;
@@ -77,27 +78,26 @@ Status SimulatedMemory::map(Address at, Bytes size, Handle handle) {
     if (begin + mapping.size > at) return Status::invalid_value;
   }
   mappings_.emplace_hint(next, at, Mapping{size, handle, false});
-  ++found->second.mappings;
+  ++memory->mappings;
   return Status::success;
 }
 
 Status SimulatedMemory::unmap(Address at, Bytes size, Touched& touched) {
-  if (!whole_mappings(at, size, touched)) return Status::invalid_value;
-  const auto first = mappings_.find(at);
-  const auto last = mappings_.lower_bound(at + size);
-  for (auto mapping = first; mapping != last; ++mapping) {
-    const auto memory = handles_.find(mapping->second.handle);
-    --memory->second.mappings;
+  auto mapping = whole_mappings(at, size, touched);
+  if (mapping == mappings_.end()) return Status::invalid_value;
+  for (std::uint64_t i = 0; i < touched.handles; ++i) {
+    Memory& memory = handles_[mapping->second.handle];
+    --memory.mappings;
     drop_if_dead(memory);
+    mapping = mappings_.erase(mapping);
   }
-  mappings_.erase(first, last);
   return Status::success;
 }
 
 Status SimulatedMemory::set_access(Address at, Bytes size, Touched& touched) {
-  if (!whole_mappings(at, size, touched)) return Status::invalid_value;
-  for (auto mapping = mappings_.find(at); mapping != mappings_.end() && mapping->first < at + size; ++mapping)
-    mapping->second.granted = true;
+  auto mapping = whole_mappings(at, size, touched);
+  if (mapping == mappings_.end()) return Status::invalid_value;
+  for (std::uint64_t i = 0; i < touched.handles; ++i, ++mapping) mapping->second.granted = true;
   return Status::success;
 }
 
@@ -160,16 +160,17 @@ bool SimulatedMemory::within_range(Address at, Bytes size) const {
   return range != ranges_.end() && at - range->first < range->second && size <= range->second - (at - range->first);
 }
 
-bool SimulatedMemory::whole_mappings(Address at, Bytes size, Touched& touched) const {
-  if (!aligned(at, size) || !within_range(at, size)) return false;
+SimulatedMemory::Mappings::iterator SimulatedMemory::whole_mappings(Address at, Bytes size, Touched& touched) {
+  if (!aligned(at, size) || !within_range(at, size)) return mappings_.end();
   const Address end = at + size;
-  for (auto mapping = mappings_.find(at); at != end; ++mapping) {
-    if (mapping == mappings_.end() || mapping->first != at || mapping->second.size > end - at) return false;
+  const auto first = mappings_.find(at);
+  for (auto mapping = first; at != end; ++mapping) {
+    if (mapping == mappings_.end() || mapping->first != at || mapping->second.size > end - at) return mappings_.end();
     ++touched.handles;
     touched.bytes += mapping->second.size;
     at += mapping->second.size;
   }
-  return true;
+  return first;
 }
 
 bool SimulatedMemory::can_hand_out(Address at, Bytes size, const std::map<Address, Bytes>& taken) const {
@@ -200,10 +201,16 @@ Address SimulatedMemory::next_range(Bytes size) {
   return range_space_.take(size);
 }
 
-void SimulatedMemory::drop_if_dead(std::unordered_map<Handle, Memory>::iterator memory) {
-  if (!memory->second.released || memory->second.mappings != 0) return;
-  used_ -= memory->second.size;
-  handles_.erase(memory);
+SimulatedMemory::Memory* SimulatedMemory::memory_of(Handle handle) {
+  if (handle >= handles_.size() || handles_[handle].size == 0 || handles_[handle].released) return nullptr;
+  return &handles_[handle];
+}
+
+void SimulatedMemory::drop_if_dead(Memory& memory) {
+  if (!memory.released || memory.mappings != 0) return;
+  used_ -= memory.size;
+  memory.size = 0;
+  --handle_count_;
 }
 
 }  // namespace gmlake

@@ -4,7 +4,6 @@
 
 #include <deque>
 #include <map>
-#include <unordered_map>
 #include <vector>
 
 #include "driver/driver.h"
@@ -36,7 +35,7 @@ class SimulatedMemory {
   void hand_out_ranges(const std::vector<Address>& addresses);
 
   Bytes used() const { return used_; }
-  std::size_t handles() const { return handles_.size(); }
+  std::size_t handles() const { return handle_count_; }
   std::size_t mappings() const { return mappings_.size(); }
   std::size_t ranges() const { return ranges_.size(); }
   bool accessible(Address at, Bytes size) const;
@@ -45,7 +44,7 @@ class SimulatedMemory {
 
  private:
   struct Memory {
-    Bytes size = 0;
+    Bytes size = 0;  // 0: gone
     std::uint64_t mappings = 0;
     bool released = false;
   };
@@ -58,21 +57,23 @@ class SimulatedMemory {
 
   bool aligned(Address at, Bytes size) const;
   bool within_range(Address at, Bytes size) const;
-  bool whole_mappings(Address at, Bytes size, Touched& touched) const;  // one after the other, without a gap
+  // The first of the mappings that fill the span one after the other, without a gap; end if they do not.
+  Mappings::iterator whole_mappings(Address at, Bytes size, Touched& touched);
   // Not ours to choose, and nothing there.
   bool can_hand_out(Address at, Bytes size, const std::map<Address, Bytes>& taken) const;
   Address next_address(Bytes size);
   Address next_range(Bytes size);
-  void drop_if_dead(std::unordered_map<Handle, Memory>::iterator memory);
+  Memory* memory_of(Handle handle);  // nullptr: there is none, or the client has released it
+  void drop_if_dead(Memory& memory);
 
   Bytes capacity_;
   Bytes granularity_;
   Bytes used_ = 0;
-  Handle next_handle_ = 1;
   AddressSpace range_space_;
   AddressSpace allocation_space_;
   std::map<Address, Bytes> ranges_;
-  std::unordered_map<Handle, Memory> handles_;
+  std::vector<Memory> handles_ = std::vector<Memory>(1);  // by handle, and no handle is ever given out again
+  std::size_t handle_count_ = 0;
   Mappings mappings_;
   std::map<Address, Bytes> allocations_;
   std::deque<Address> handed_out_;

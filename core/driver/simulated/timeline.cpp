@@ -5,41 +5,46 @@
 namespace gmlake {
 
 Event Timeline::create() {
-  events_.emplace(next_, Point{});
-  return next_++;
+  events_.emplace_back();
+  ++event_count_;
+  return events_.size();
 }
 
 Status Timeline::destroy(Event event) {
-  return events_.erase(event) == 1 ? Status::success : Status::invalid_value;
+  Recorded* found = find(event);
+  if (found == nullptr) return Status::invalid_value;
+  found->exists = false;
+  --event_count_;
+  return Status::success;
 }
 
 Status Timeline::record(Event event, Stream stream) {
-  const auto found = events_.find(event);
-  if (found == events_.end()) return Status::invalid_value;
-  found->second = {stream, ++lanes_[stream].issued};
+  Recorded* found = find(event);
+  if (found == nullptr) return Status::invalid_value;
+  static_cast<Point&>(*found) = {stream, ++lane(stream).issued};
   return Status::success;
 }
 
 Status Timeline::query(Event event) {
-  const auto found = events_.find(event);
-  if (found == events_.end()) return Status::invalid_value;
-  return reached(found->second) ? Status::success : Status::not_ready;
+  Recorded* found = find(event);
+  if (found == nullptr) return Status::invalid_value;
+  return reached(*found) ? Status::success : Status::not_ready;
 }
 
 Status Timeline::wait(Stream stream, Event event) {
-  const auto found = events_.find(event);
-  if (found == events_.end()) return Status::invalid_value;
-  const Point awaited = found->second;
+  Recorded* found = find(event);
+  if (found == nullptr) return Status::invalid_value;
+  const Point awaited = *found;
   if (awaited.stream == stream || reached(awaited)) return Status::success;
-  Lane& lane = lanes_[stream];
+  Lane& lane = this->lane(stream);
   lane.barriers.push_back({++lane.issued, awaited});
   return Status::success;
 }
 
 Status Timeline::synchronize(Event event) {
-  const auto found = events_.find(event);
-  if (found == events_.end()) return Status::invalid_value;
-  force(found->second);
+  Recorded* found = find(event);
+  if (found == nullptr) return Status::invalid_value;
+  force(*found);
   return Status::success;
 }
 
@@ -51,17 +56,28 @@ void Timeline::set_capturing(Stream stream, bool capturing) {
 }
 
 void Timeline::hold(Stream stream) {
-  Lane& lane = lanes_[stream];
+  Lane& lane = this->lane(stream);
   lane.held_after = std::min(lane.held_after, lane.issued);
 }
 
 void Timeline::finish(Stream stream) {
-  lanes_[stream].held_after = std::numeric_limits<std::uint64_t>::max();
+  lane(stream).held_after = std::numeric_limits<std::uint64_t>::max();
+}
+
+Timeline::Recorded* Timeline::find(Event event) {
+  if (event == 0 || event > events_.size() || !events_[event - 1].exists) return nullptr;
+  return &events_[event - 1];
+}
+
+Timeline::Lane& Timeline::lane(Stream stream) {
+  for (Lane& lane : lanes_)
+    if (lane.stream == stream) return lane;
+  return lanes_.emplace_back(Lane{.stream = stream});
 }
 
 // Looks at no barrier beyond the point, so that streams that wait for each other in turn do not send it in circles.
 bool Timeline::reached(Point point) {
-  Lane& lane = lanes_[point.stream];
+  Lane& lane = this->lane(point.stream);
   const std::uint64_t target = std::min(point.position, lane.held_after);
   while (lane.reached < target) {
     if (lane.barriers.empty() || lane.barriers.front().position > target) {
@@ -76,7 +92,7 @@ bool Timeline::reached(Point point) {
 }
 
 void Timeline::force(Point point) {
-  Lane& lane = lanes_[point.stream];
+  Lane& lane = this->lane(point.stream);
   while (!lane.barriers.empty() && lane.barriers.front().position <= point.position) {
     force(lane.barriers.front().awaited);
     lane.barriers.pop_front();

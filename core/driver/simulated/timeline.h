@@ -5,8 +5,8 @@
 
 #include <deque>
 #include <limits>
-#include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "driver/driver.h"
 
@@ -27,31 +27,37 @@ class Timeline {
   void set_capturing(Stream stream, bool capturing);
   bool capturing(Stream stream) const { return capturing_.contains(stream); }
 
-  std::size_t events() const { return events_.size(); }
+  std::size_t events() const { return event_count_; }
 
  private:
   struct Point {
     Stream stream = 0;
     std::uint64_t position = 0;  // 0 is reached from the start
   };
+  struct Recorded : Point {
+    bool exists = true;
+  };
   struct Barrier {
     std::uint64_t position = 0;  // from here on the stream waits ...
     Point awaited;               // ... for this
   };
   struct Lane {
+    Stream stream = 0;
     std::uint64_t held_after = std::numeric_limits<std::uint64_t>::max();
     std::uint64_t issued = 0;
     std::uint64_t reached = 0;
     std::deque<Barrier> barriers;
   };
 
+  Recorded* find(Event event);  // nullptr: there is none
+  Lane& lane(Stream stream);
   bool reached(Point point);
   void force(Point point);
 
-  std::unordered_map<Stream, Lane> lanes_;
-  std::unordered_map<Event, Point> events_;
+  std::deque<Lane> lanes_;        // few, and they stay where they are
+  std::vector<Recorded> events_;  // by event less one, and none is ever given out again
+  std::size_t event_count_ = 0;
   std::unordered_set<Stream> capturing_;
-  Event next_ = 1;
 };
 
 }  // namespace gmlake

@@ -48,6 +48,10 @@ nb::dict as_dict(const Statistics& s) {
   result["active_bytes"] = as_dict(s.active_bytes);
   result["inactive_split_bytes"] = as_dict(s.inactive_split_bytes);
   result["requested_bytes"] = as_dict(s.requested_bytes);
+  nb::dict by_pool;
+  for (const auto& [pool, array] : s.reserved_bytes_by_private_pools)
+    by_pool[nb::make_tuple(pool.capture, pool.user)] = as_dict(array);
+  result["reserved_bytes_by_private_pools"] = by_pool;
   result["oversize_allocations"] = as_dict(s.oversize_allocations);
   result["oversize_segments"] = as_dict(s.oversize_segments);
   result["num_alloc_retries"] = s.num_alloc_retries;

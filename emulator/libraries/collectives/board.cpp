@@ -116,13 +116,19 @@ std::shared_ptr<Board> Board::open(const std::string& name, int ranks, int rank,
   board->sent_ = reinterpret_cast<std::atomic<std::uint32_t>*>(at + 64 + count * sizeof(Member));
   board->slots_ = reinterpret_cast<Slot*>(at + head);
 
+  Member& self = board->members_[rank];
+  if (self.process.load() != 0) {
+    sentence = "rank " + std::to_string(rank) + " of this communicator was taken before, by process " +
+               std::to_string(self.process.load()) + ": an id serves once";
+    board->abandoned_ = true;
+    return nullptr;
+  }
   static const int registered = std::atexit(leave_all);
   static_cast<void>(registered);
   {
     std::lock_guard guard(open_boards().lock);
     open_boards().boards.insert(board.get());
   }
-  Member& self = board->members_[rank];
   self.start = started(getpid());
   self.process.store(static_cast<std::uint32_t>(getpid()), std::memory_order_release);
   wake(self.process);
@@ -152,10 +158,12 @@ Wait Board::wait(const std::atomic<std::uint32_t>& word, const std::function<boo
                  const std::function<Wait()>& hopeless) {
   for (int spins = 0; spins < 200; ++spins)
     if (reached()) return Wait::done;
+  const Interruptible signals;
   while (true) {
     const std::uint32_t seen = word.load();
     if (reached()) return Wait::done;
     if (abandoned_.load()) return Wait::abandoned;
+    if (signals.interrupted()) return Wait::interrupted;
     sleep_while(word, seen);
     if (reached()) return Wait::done;
     if (const Wait reason = hopeless(); reason != Wait::done)

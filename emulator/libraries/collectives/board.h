@@ -31,7 +31,7 @@ struct Slot {
   alignas(64) std::byte data[piece_size];
 };
 
-enum class Wait { done, gone, same_process, abandoned, too_long };
+enum class Wait { done, gone, same_process, abandoned, interrupted, too_long };
 
 class Board {
  public:

@@ -38,6 +38,7 @@ struct Call {
   int peer = 0;           // the root, or the other side of a send or receive
   Type type = Type::uint8;
   Reduction reduction = {};
+  bool one_way = false;  // a send to many without a receive beside it: a scatter, which nobody answers in kind
 
   std::size_t share() const { return count * size_of(type); }
   bool one_to_one() const { return kind == Kind::send || kind == Kind::receive; }

@@ -2,6 +2,8 @@
 #include "libraries/collectives/group.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 namespace gmlake::collectives::group {
@@ -26,6 +28,21 @@ struct Group {
 
 thread_local Group current;
 
+// Marks the sends of a communicator that go to several ranks while nothing is received.
+void mark_scatters(std::vector<Pending>& calls) {
+  std::map<const Communicator*, std::set<int>> receivers;
+  std::set<const Communicator*> receiving;
+  for (const Pending& pending : calls) {
+    if (pending.call.kind == Kind::send) receivers[pending.communicator.get()].insert(pending.call.peer);
+    if (pending.call.kind == Kind::receive) receiving.insert(pending.communicator.get());
+  }
+  for (Pending& pending : calls) {
+    const Communicator* communicator = pending.communicator.get();
+    pending.call.one_way =
+        pending.call.kind == Kind::send && receivers[communicator].size() > 1 && !receiving.contains(communicator);
+  }
+}
+
 }  // namespace
 
 void start() {
@@ -48,6 +65,7 @@ Result end() {
     if (first == Result::success) first = result;
   };
   for (const Shared& communicator : made) keep(communicator->gather_ranks());
+  mark_scatters(calls);
   std::stable_sort(calls.begin(), calls.end(),
                    [](const Pending& a, const Pending& b) { return a.place() < b.place(); });
   for (const Pending& pending : calls) keep(pending.communicator->launch(pending.call, pending.stream));

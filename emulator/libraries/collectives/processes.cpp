@@ -56,6 +56,9 @@ Result Processes::explain(Wait reason, int missing, const std::string& purpose) 
     case Wait::abandoned:
       return fail(Result::remote_error, "%s of rank %d was given up because the communicator was aborted",
                   purpose.c_str(), rank());
+    case Wait::interrupted:
+      return fail(Result::system_error, "%s of rank %d was interrupted by a signal while it waited for another process",
+                  purpose.c_str(), rank());
     case Wait::too_long:
       break;
   }

@@ -2,6 +2,8 @@
 #include "libraries/collectives/symmetric.h"
 
 #include <algorithm>
+#include <deque>
+#include <mutex>
 
 #include "libraries/collectives/pieces.h"
 
@@ -10,6 +12,25 @@ namespace {
 
 // Sends that nobody receives must not pile up: a pipeline has a few under way, never so many.
 constexpr std::size_t most_messages = 256;
+
+// Of all communicators together, because PyTorch makes one for every pair of ranks: what is sent to the right neighbour
+// and what comes from the left one belong to different ones.
+struct Message {
+  const Communicator* communicator;
+  int peer;
+  std::size_t size;
+  std::vector<std::byte> data;  // empty if too large to be carried
+};
+
+struct Sent {
+  std::mutex lock;
+  std::deque<Message> waiting;  // not received yet
+};
+
+Sent& sent() {
+  static Sent& messages = *new Sent;
+  return messages;
+}
 
 struct Group {
   std::mutex lock;
@@ -56,17 +77,7 @@ Result Symmetric::shrink(const std::vector<int>& without, Shared& made) {
 }
 
 Result Symmetric::run(const Call& call) {
-  if (call.kind == Kind::send) {
-    Message message{call.peer, call.share(), {}};
-    if (carries_data(call)) {
-      message.data.resize(call.share());
-      if (!fetch(message.data.data(), call.from, call.share())) return Result::invalid_argument;
-    }
-    std::lock_guard guard(lock_);
-    if (sent_.size() == most_messages) sent_.pop_front();
-    sent_.push_back(std::move(message));
-    return Result::success;
-  }
+  if (call.kind == Kind::send) return send(call);
   if (call.kind == Kind::receive) return receive(call) ? Result::success : Result::invalid_argument;
   return !carries_data(call) || move_data(call) ? Result::success : Result::invalid_argument;
 }
@@ -93,20 +104,37 @@ bool Symmetric::move_data(const Call& call) {
   return true;
 }
 
+Result Symmetric::send(const Call& call) {
+  if (call.one_way) return Result::success;
+  Message message{this, call.peer, call.share(), {}};
+  if (carries_data(call)) {
+    message.data.resize(call.share());
+    if (!fetch(message.data.data(), call.from, call.share())) return Result::invalid_argument;
+  }
+  std::lock_guard guard(sent().lock);
+  if (sent().waiting.size() == most_messages) sent().waiting.pop_front();
+  sent().waiting.push_back(std::move(message));
+  return Result::success;
+}
+
 // What another rank sends to this one is what this rank sends to itself if it does (an all-to-all made of sends), else
-// the oldest message of the same size (a ring, a pipeline). Without one the memory stays as it is. Either way the pair
-// of this receive, the own send to that rank, is done with.
+// the oldest message of the same size (a ring, a pipeline), from the same communicator if there is one. Without any the
+// memory stays as it is. Either way the pair of this receive, the own send to that rank, is done with.
 bool Symmetric::receive(const Call& call) {
-  std::lock_guard guard(lock_);
-  const auto first = [&](auto matches) { return std::find_if(sent_.begin(), sent_.end(), matches); };
+  std::lock_guard guard(sent().lock);
+  std::deque<Message>& waiting = sent().waiting;
+  const auto first = [&](auto matches) { return std::find_if(waiting.begin(), waiting.end(), matches); };
   const auto fits = [&](const Message& message) { return message.size == call.share(); };
-  auto used = first([&](const Message& message) { return fits(message) && message.peer == rank(); });
-  const bool from_self = used != sent_.end();
-  if (!from_self) used = first(fits);
-  if (used == sent_.end()) return true;
+  const auto ours = [&](const Message& message) { return message.communicator == this; };
+  auto used = first([&](const Message& message) { return fits(message) && ours(message) && message.peer == rank(); });
+  const bool from_self = used != waiting.end();
+  if (!from_self) used = first([&](const Message& message) { return fits(message) && ours(message); });
+  if (used == waiting.end()) used = first(fits);
+  if (used == waiting.end()) return true;
   const bool delivered = used->data.empty() || deliver(call.to, used->data.data(), call.share());
-  if (from_self && call.peer != rank()) used = first([&](const Message& message) { return message.peer == call.peer; });
-  if (used != sent_.end()) sent_.erase(used);
+  if (from_self && call.peer != rank())
+    used = first([&](const Message& message) { return ours(message) && message.peer == call.peer; });
+  if (used != waiting.end()) waiting.erase(used);
   return delivered;
 }
 

@@ -4,9 +4,6 @@
 // sent.
 #pragma once
 
-#include <deque>
-#include <mutex>
-
 #include "libraries/collectives/communicator.h"
 
 namespace gmlake::collectives {
@@ -19,18 +16,10 @@ class Symmetric final : public Communicator {
   Result shrink(const std::vector<int>& without, Shared& made) override;
 
  private:
-  struct Message {
-    int peer;
-    std::size_t size;
-    std::vector<std::byte> data;  // empty if too large to be carried
-  };
-
   Result run(const Call& call) override;
   bool move_data(const Call& call);
+  Result send(const Call& call);
   bool receive(const Call& call);
-
-  std::mutex lock_;
-  std::deque<Message> sent_;  // not received yet
 };
 
 // Size and rank of the next communicator that a split makes: its call tells neither. 0: as the one that is split.

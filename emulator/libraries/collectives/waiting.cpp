@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,8 +11,58 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <mutex>
 
 namespace gmlake::collectives {
+namespace {
+
+constexpr int watched[] = {SIGINT, SIGTERM};
+struct sigaction previous[2];
+std::atomic<unsigned> noticed{0};
+std::mutex installing;
+int installed = 0;
+
+void notice(int number, siginfo_t* information, void* context) {
+  noticed.fetch_add(1);
+  for (int i = 0; i < 2; ++i) {
+    if (watched[i] != number) continue;
+    if ((previous[i].sa_flags & SA_SIGINFO) != 0)
+      previous[i].sa_sigaction(number, information, context);
+    else
+      previous[i].sa_handler(number);
+  }
+}
+
+bool has_own_handler(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+}
+
+}  // namespace
+
+// A signal without a handler of the program's needs no help: it ends the process or does nothing.
+Interruptible::Interruptible() : before_(noticed.load()) {
+  std::lock_guard guard(installing);
+  if (installed++ > 0) return;
+  for (int i = 0; i < 2; ++i) {
+    sigaction(watched[i], nullptr, &previous[i]);
+    if (!has_own_handler(previous[i])) continue;
+    struct sigaction ours = previous[i];
+    ours.sa_flags |= SA_SIGINFO;
+    ours.sa_sigaction = notice;
+    sigaction(watched[i], &ours, nullptr);
+  }
+}
+
+Interruptible::~Interruptible() {
+  std::lock_guard guard(installing);
+  if (--installed > 0) return;
+  for (int i = 0; i < 2; ++i)
+    if (has_own_handler(previous[i])) sigaction(watched[i], &previous[i], nullptr);
+}
+
+bool Interruptible::interrupted() const {
+  return noticed.load() != before_;
+}
 
 std::uint64_t started(pid_t process) {
   char path[64], line[1024];

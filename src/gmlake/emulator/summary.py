@@ -13,6 +13,7 @@ from gmlake.emulator.launch import Plan
 from gmlake.emulator.session import Findings
 
 _MOST = 5  # places and symbols that are shown
+_LONGEST = 60  # letters of a line of source
 
 
 def show(findings: Findings, plan: Plan) -> None:
@@ -25,6 +26,7 @@ def show(findings: Findings, plan: Plan) -> None:
     else:
         console.print("No process used CUDA, or none lived to report what it needed.")
     _show_reads(console, findings.processes, plan)
+    _show_hazards(console, findings.processes)
     if findings.unimplemented:
         console.print(f"Not implemented, but called: {_first(findings.unimplemented)}.")
     for process in findings.processes:
@@ -78,15 +80,30 @@ def _show_reads(console: Console, processes: list[dict[str, Any]], plan: Plan) -
     """Places where the program read values of the device, most often first."""
     if plan.device is None or plan.compute:
         return
-    times: dict[str, int] = {}
+    times: dict[tuple[str, str], int] = {}
     for process in processes:
         reads = process.get("reads")
         for read in reads if isinstance(reads, list) else ():
-            times[read["place"]] = times.get(read["place"], 0) + read["times"]
-    if times:
-        order = sorted(times, key=lambda place: -times[place])
-        places = _first([f"{place} ({times[place]}×)" for place in order])
-        console.print(f"Values that the program read back, which are not real: {escape(places)}.")
+            line = str(read["place"]), str(read.get("source", ""))
+            times[line] = times.get(line, 0) + int(read["times"])
+    if not times:
+        return
+    console.print("Values that the program read back, though they are not real:")
+    order = sorted(times, key=lambda line: -times[line])
+    for place, source in order[:_MOST]:
+        text = source if len(source) <= _LONGEST else f"{source[:_LONGEST]}..."
+        console.print(f"  {times[place, source]:>6,} ×  {escape(place)}  [dim]{escape(text)}[/]")
+    if len(order) > _MOST:
+        console.print(f"  and at {len(order) - _MOST} more places (--json lists them all)")
+
+
+def _show_hazards(console: Console, processes: list[dict[str, Any]]) -> None:
+    hazards = sum(process.get("hazards") or 0 for process in processes)
+    if hazards:
+        console.print(f"Memory used by two streams with nothing to order them: {hazards} times (each is told above).")
+    missing = {name for process in processes for name in process.get("not_computed") or ()}
+    if missing:
+        console.print(f"Not computed, so that what depends on it is not real: {escape(_first(sorted(missing)))}.")
 
 
 def _first(items: list[str]) -> str:

@@ -7,9 +7,9 @@ so nothing to tell (see `report`).
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from types import ModuleType
 
+from gmlake.emulator.inside import native
 from gmlake.emulator.inside.settings import Settings
 
 
@@ -21,12 +21,16 @@ def start(text: str) -> None:
     if settings.record is not None:
         _part("recording").start(settings)
     if settings.device is not None:
-        if importlib.util.find_spec("gmlake.emulator.inside.values"):
+        if not settings.compute:
             _part("values").start(settings)
-        if settings.compute:
-            _part("compute").start(settings)
+        if settings.compute or native.configured("hazards") == "1":
+            compute = _part("compute")
+            compute.start(settings)
+            _part("report").add("not_computed", compute.not_redone)
         if settings.solo is not None:
             _part("ranks").start(settings.solo.world_size, settings.solo.rank)
+        else:
+            _part("ranks").start_among_processes(settings.compute)
 
 
 def _part(name: str) -> ModuleType:

@@ -7,7 +7,7 @@ the operator, except in a recorded graph, whose memory PyTorch keeps for as long
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import torch
@@ -17,8 +17,11 @@ from gmlake.emulator.inside import generators
 Tensor: TypeAlias = torch.Tensor
 CPU = torch.device("cpu")
 _NUMBERS = frozenset((int, float, bool, complex))
+_PLAIN = frozenset((*_NUMBERS, str, type(None), torch.dtype, torch.layout, torch.memory_format))
 
 _storage: Callable[[int, torch.device, int], Any] = torch._C._construct_storage_from_data_pointer
+# A subclass may answer otherwise, or refuse to.
+_shape: Callable[[Tensor], Any] = torch._C.TensorBase.shape.__get__
 
 
 def on_host(tensor: Tensor) -> Tensor:
@@ -26,24 +29,37 @@ def on_host(tensor: Tensor) -> Tensor:
     if not tensor.is_cuda:
         return tensor
     if tensor.layout is not torch.strided:
-        raise NotImplementedError(f"tensors of layout {tensor.layout}")
-    storage = tensor.untyped_storage()
-    size = storage.nbytes()
+        return _sparse_on_host(tensor)
+    # Not through the tensor's storage: once Python has seen that, autograd takes it for shared, and does not add
+    # gradients in place.
+    address, size = span(tensor)
+    shape, stride, dtype = _shape(tensor), tensor.stride(), tensor.dtype
     if size == 0:
-        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=CPU)
-    host = torch.empty(0, dtype=tensor.dtype, device=CPU)
-    host.set_(_storage(storage.data_ptr(), CPU, size), tensor.storage_offset(), tensor.shape, tensor.stride())
-    if tensor.is_conj():
+        return torch.empty_strided(shape, stride, dtype=dtype, device=CPU)
+    host = torch.empty(0, dtype=dtype, device=CPU)
+    host.set_(_storage(address, CPU, size), 0, shape, stride)
+    if dtype.is_complex and tensor.is_conj():
         host = torch._conj(host)
     if tensor.is_neg():
         host = torch._neg_view(host)
     return host
 
 
+def _sparse_on_host(tensor: Tensor) -> Tensor:
+    if tensor.layout is not torch.sparse_coo:
+        raise NotImplementedError(f"tensors of layout {tensor.layout}")
+    indices, values = on_host(tensor._indices()), on_host(tensor._values())
+    return torch.sparse_coo_tensor(
+        indices, values, _shape(tensor), is_coalesced=tensor.is_coalesced(), check_invariants=False
+    )
+
+
 def arguments(value: Any) -> Any:
-    """An argument as the CPU's operator takes it: tensors in place, their CPU's generator, the CPU as device."""
+    """An argument as the CPU's operator takes it: tensors in place, the CPU's generator, the CPU as device."""
     kind = type(value)
-    if kind is torch.Tensor or isinstance(value, torch.Tensor):
+    if kind in _PLAIN:
+        return value
+    if isinstance(value, torch.Tensor):
         return on_host(value)
     if kind is list or kind is tuple:
         return [arguments(each) for each in value]
@@ -54,20 +70,40 @@ def arguments(value: Any) -> Any:
     return value
 
 
+def tensors(value: Any) -> Iterator[Tensor]:
+    """The device's tensors among arguments or results."""
+    if isinstance(value, torch.Tensor):
+        if value.is_cuda and value.layout is torch.strided:
+            yield value
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            yield from tensors(each)
+
+
 def span(tensor: Tensor) -> tuple[int, int]:
     """Address and length of the bytes from a tensor's first element to its last."""
-    if tensor.numel() == 0:
-        return 0, 0
-    if tensor.is_contiguous():
-        return tensor.data_ptr(), tensor.numel() * tensor.itemsize
-    elements = 1
-    for length, stride in zip(tensor.shape, tensor.stride(), strict=True):
-        elements += (length - 1) * stride
+    elements = tensor.numel()
+    if elements and not tensor.is_contiguous():
+        elements = 1
+        for length, stride in zip(_shape(tensor), tensor.stride(), strict=True):
+            elements += (length - 1) * stride
     return tensor.data_ptr(), elements * tensor.itemsize
 
 
-def _wrapped_numbers() -> dict[type, Tensor]:
-    """Tensors that count as numbers in type promotion; autograd saves them as such, and there is no other way to one."""
+def same_layout(one: Tensor, other: Tensor) -> bool:
+    """Whether copying one to the other is copying bytes, in order."""
+    return bool(
+        one.dtype == other.dtype
+        and _shape(one) == _shape(other)
+        and one.is_contiguous()
+        and other.is_contiguous()
+        and one.is_conj() == other.is_conj()
+        and one.is_neg() == other.is_neg()
+    )
+
+
+def _marked_numbers() -> dict[type, Tensor]:
+    """Tensors that count as numbers in type promotion; autograd saves them so, and there is no other way to one."""
     found = {}
     for number in (True, 1, 1.0, 1j):
         one = torch.ones((), dtype=torch.complex64 if isinstance(number, complex) else torch.float32, device=CPU)
@@ -82,9 +118,12 @@ class Numbers:
     another one would take part in type promotion.
     """
 
+    _REMEMBERED = 1024
+
     def __init__(self) -> None:
         with torch.enable_grad():
-            self._marked = _wrapped_numbers()
+            self._marked = _marked_numbers()
+        self._known: dict[tuple[type, complex], Tensor] = {}
 
     def among(self, positions: frozenset[int], values: tuple[Any, ...]) -> tuple[Any, ...]:
         """The same arguments, with tensors for the numbers at these positions."""
@@ -98,6 +137,13 @@ class Numbers:
 
     def tensor(self, number: complex) -> Tensor:
         """A tensor that counts as a number."""
+        known = self._known.get((type(number), number)) if number else None  # zero has two signs
+        if known is not None:
+            return known
         with torch._C.DisableTorchFunction():
             marked = self._marked[type(number)]
-            return marked.detach().set_(torch.scalar_tensor(number, dtype=marked.dtype, device=CPU))
+            new = marked.detach().set_(torch.scalar_tensor(number, dtype=marked.dtype, device=CPU))
+        if len(self._known) >= self._REMEMBERED:
+            self._known.clear()
+        self._known[type(number), number] = new
+        return new

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from gmlake.emulator.inside import accesses, aliasing, generators, graphs, powers, sizes
-from gmlake.emulator.inside.equivalents import EQUIVALENTS
+from gmlake.emulator.inside import accesses, aliasing, generators, graphs, layouts, native, powers, report, sizes
 from gmlake.emulator.inside.operators import Operator, covered
+from gmlake.emulator.inside.settings import Settings
 
 _C = torch._C
 _not_redone: dict[str, str] = {}
@@ -32,22 +33,40 @@ _UNABLE = ("not implemented", "not supported", "unsupported", "Could not run", "
 
 
 class _Thread(threading.local):
-    inside = False  # an operator's own kernel is running
+    # The operator whose own kernel is running, and its arguments; None where what it calls is redone as well.
+    inside: tuple[Operator, tuple[Any, ...]] | None = None
 
 
 _thread = _Thread()
 
 
-def start(settings: object = None) -> int:
-    """Put the kernels in place; returns how many operators they serve."""
+def start(settings: Settings) -> None:
+    """Put the kernels in place. Without `compute` they only tell the device what operators read and write."""
     global _library
     _library = torch.library.Library("aten", "IMPL")
     shadow = _Shadow()
-    graphs.start()
-    operators = list(covered())
-    for operator in operators:
-        _library.impl(operator.name.removeprefix("aten::"), shadow.kernel(operator), "CUDA", with_keyset=True)
-    return len(operators)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a kernel is replaced is the purpose
+        for operator in list(covered()):
+            _replace(operator, shadow.kernel(operator) if settings.compute else shadow.watched(operator), "CUDA")
+        if settings.compute:
+            _replace_other_layouts(shadow.state)
+    if settings.compute:
+        graphs.start()
+        native.on_read(_looked)
+        report.add("not_redone", lambda: not_redone() or None)
+
+
+def _replace_other_layouts(state: tuple[Any, Any]) -> None:
+    for operator in list(layouts.concerned(layouts.SPARSE)):
+        _replace(operator, layouts.sparse(operator, state), layouts.SPARSE)
+    for key, kind in layouts.OTHERS.items():
+        for operator in list(layouts.concerned(key)):
+            _replace(operator, layouts.untold(operator, kind, _tell), key)
+
+
+def _replace(operator: Operator, kernel: Callable[..., Any], key: str) -> None:
+    _library.impl(operator.name.removeprefix("aten::"), kernel, key, with_keyset=True)
 
 
 def not_redone() -> dict[str, str]:
@@ -61,9 +80,10 @@ class _Shadow:
     def __init__(self) -> None:
         self._numbers = aliasing.Numbers()
         self._instead = powers.kernels(self._numbers)
-        # The dispatcher's state in a fresh thread: no mode, no autocast, no transform. The redo runs in it.
-        self._include = _C._dispatch_tls_local_include_set()
-        self._exclude = _C._dispatch_tls_local_exclude_set()
+        self._hazards = native.configured("hazards") == "1"
+        # The redo runs below autograd, in the state of a fresh thread: no mode, no autocast, no transform.
+        with _C._AutoDispatchBelowADInplaceOrView():
+            self.state = (_C._dispatch_tls_local_include_set(), _C._dispatch_tls_local_exclude_set())
 
     def kernel(self, operator: Operator) -> Callable[..., Any]:
         """The kernel that replaces the operator's own."""
@@ -73,6 +93,30 @@ class _Shadow:
             return self._copy(operator)
         return self._host_after(operator)
 
+    def watched(self, operator: Operator) -> Callable[..., Any]:
+        """The operator's own kernel, whose accesses are told; those of the operators that it calls are among them."""
+        among = self._numbers.among
+        original = self._instead.get(operator.name, operator.kernel)
+
+        def run(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+            args = among(operator.tensors, args)
+            if _thread.inside is not None:
+                return original(keyset, *args, **kwargs)
+            _thread.inside = (operator, args)
+            try:
+                result = original(keyset, *args, **kwargs)
+            except BaseException:
+                args, kwargs = (), {}
+                raise
+            finally:
+                _thread.inside = None
+            if not graphs.capturing():
+                with _C.DisableTorchFunction():
+                    accesses.report(operator, args, kwargs, result)
+            return result
+
+        return run
+
     def _host_after(self, operator: Operator) -> Callable[..., Any]:
         """The device's kernel runs and allocates the results; then the CPU fills them."""
         original = self._instead.get(operator.name, operator.kernel)
@@ -80,18 +124,21 @@ class _Shadow:
         tensors = operator.tensors
 
         def run(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-            if _thread.inside:
+            if _thread.inside is not None:
                 return original(keyset, *among(tensors, args), **kwargs)
             capturing = graphs.capturing()
             args = among(tensors, graphs.frozen(args) if capturing else args)
             generator = _generator(args, kwargs) if operator.random and not capturing else None
             if generator is not None:
                 generators.about_to_draw(generator)
-            _thread.inside = not operator.looking
+            _thread.inside = None if operator.looking else (operator, args)
             try:
                 result = original(keyset, *args, **kwargs)
+            except BaseException:
+                args, kwargs = (), {}  # the traceback keeps this frame, which must not keep tensors
+                raise
             finally:
-                _thread.inside = False
+                _thread.inside = None
             result = self._redo(operator, args, kwargs, result, capturing)
             if generator is not None:
                 generators.has_drawn(generator)
@@ -106,10 +153,12 @@ class _Shadow:
         def copy(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             to, source = args[0], args[1]
             if isinstance(source, torch.Tensor):
-                if _thread.inside and to.is_cuda and source.is_cuda:
-                    # Part of a kernel that computed nothing: copying would spoil what the CPU still has to read.
-                    return to
-                if _is_plain(to, source):
+                with _C.DisableTorchFunction():
+                    plain = aliasing.same_layout(to, source)
+                    if _thread.inside is not None and to.is_cuda and source.is_cuda:
+                        # Part of a kernel that computed nothing: copying would spoil what the CPU still has to read.
+                        return to
+                if plain:
                     return operator.kernel(keyset, *args, **kwargs)
             return run(keyset, *args, **kwargs)
 
@@ -123,11 +172,12 @@ class _Shadow:
             if graphs.capturing():
                 return operator.kernel(keyset, *args, **kwargs)  # which cannot be captured, and says so
             out = kwargs.pop("out", None)
-            with _C._ForceDispatchKeyGuard(self._include, self._exclude), _C.DisableTorchFunction():
+            with _C._ForceDispatchKeyGuard(*self.state), _C.DisableTorchFunction():
                 answers = function(*aliasing.arguments(args), **kwargs)
                 result = sizes.results(operator.name, answers, out, args[0].device)
-                _store(result, answers)
-                accesses.report(operator, args, kwargs, result)
+                _store(aliasing.arguments(result), answers)
+                if self._hazards:
+                    accesses.report(operator, args, kwargs, result)
             return result
 
         return run
@@ -135,21 +185,22 @@ class _Shadow:
     def _redo(
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, capturing: bool
     ) -> Any:
-        with _C._ForceDispatchKeyGuard(self._include, self._exclude), _C.DisableTorchFunction():
+        answer = None
+        with _C._ForceDispatchKeyGuard(*self.state), _C.DisableTorchFunction():
             try:
                 call = _Call(operator, args, kwargs, result)
                 if capturing:
                     graphs.record(lambda: self._replay(call))
-                    return result
-                answer = call()
+                else:
+                    answer = call()
             except (NotImplementedError, RuntimeError) as error:
                 _note(operator.name, error)
-                answer = None
-            accesses.report(operator, args, kwargs, result)
+            if self._hazards and not capturing:
+                accesses.report(operator, args, kwargs, result)
         return answer if operator.answers and answer is not None else result
 
     def _replay(self, call: _Call) -> None:
-        with _C._ForceDispatchKeyGuard(self._include, self._exclude), _C.DisableTorchFunction():
+        with _C._ForceDispatchKeyGuard(*self.state), _C.DisableTorchFunction():
             try:
                 call()
             except (NotImplementedError, RuntimeError) as error:
@@ -159,36 +210,29 @@ class _Shadow:
 class _Call:
     """One operator's redo, ready to be run: now, or whenever the graph that it is captured in is launched."""
 
-    __slots__ = ("args", "function", "kwargs", "operator", "results", "sees_results")
+    __slots__ = ("args", "kwargs", "operator", "results")
 
     def __init__(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        equivalent = EQUIVALENTS.get(operator.name)
         self.operator = operator
         self.args = aliasing.arguments(args)
-        self.kwargs = {key: aliasing.arguments(value) for key, value in kwargs.items()}
-        self.results = aliasing.arguments(result) if any(operator.new) else None
-        self.function = operator.overload if equivalent is None else equivalent.function
-        self.sees_results = equivalent is not None and equivalent.results
+        self.kwargs = {key: aliasing.arguments(value) for key, value in kwargs.items()} if kwargs else kwargs
+        self.results = aliasing.arguments(result) if operator.any_new else None
         if operator.by_gradient and torch.is_grad_enabled():
             for host, device in zip(self.args, args, strict=True):
                 if isinstance(device, torch.Tensor) and device.requires_grad:
                     host.requires_grad_()
 
     def __call__(self) -> Any:
-        if self.sees_results:
-            return self.function(self.results, *self.args, **self.kwargs)
-        if self.operator.by_gradient:
-            with _C._AutoDispatchBelowAutograd():
-                answers = self.function(*self.args, **self.kwargs)
-        else:
-            answers = self.function(*self.args, **self.kwargs)
-        if self.operator.answers:
+        operator = self.operator
+        if operator.sees_results:
+            return operator.on_cpu(self.results, *self.args, **self.kwargs)
+        answers = operator.on_cpu(*self.args, **self.kwargs)
+        if operator.answers:
             return answers
-        new = self.operator.new
-        if new == (True,):
+        if operator.new == (True,):
             _store(self.results, answers)
         elif self.results is not None:
-            for is_new, result, answer in zip(new, self.results, answers, strict=True):
+            for is_new, result, answer in zip(operator.new, self.results, answers, strict=True):
                 if is_new:
                     _store(result, answer)
         return None
@@ -199,9 +243,12 @@ def _store(result: Any, answer: Any) -> None:
     if isinstance(result, torch.Tensor):
         if not isinstance(answer, torch.Tensor) or (answer.numel() == 0 and answer.dim() == 1):
             return  # the CPU's path does not have it, and so nobody reads it
+        if result.layout is torch.sparse_coo:
+            result._indices().copy_(answer._indices())
+            result, answer = result._values(), answer._values()
         if result.shape != answer.shape:
             raise NotImplementedError(f"{tuple(result.shape)} on the device, {tuple(answer.shape)} on the CPU")
-        aliasing.on_host(result).copy_(answer)
+        result.copy_(answer)
     elif isinstance(result, (list, tuple)) and answer is not None:
         for each, its in zip(result, answer, strict=True):
             _store(each, its)
@@ -212,9 +259,28 @@ def _note(name: str, error: Exception) -> None:
     message = str(error).partition("\n")[0]
     if not isinstance(error, NotImplementedError) and not any(words in message for words in _UNABLE):
         raise error
+    _tell(name, message.partition(". This could be")[0])
+
+
+def _tell(name: str, why: str) -> None:
+    """Say it the first time."""
     if name not in _not_redone:
-        _not_redone[name] = message.partition(". This could be")[0]
-        sys.stderr.write(f"gmlake: the CPU cannot redo {name} ({_not_redone[name]}); values after it are not real\n")
+        _not_redone[name] = why
+        sys.stderr.write(f"gmlake: {name} could not be redone on the CPU ({why}); what follows from it is not real\n")
+
+
+def _looked(source: int, size: int) -> None:
+    """Called by the device after it copied to the host: did a kernel read what only its own work could have put there?"""
+    if _thread.inside is None:
+        return
+    operator, args = _thread.inside
+    if operator.name in _not_redone or operator.name == "aten::copy_":
+        return
+    for tensor in aliasing.tensors(args):
+        start, length = aliasing.span(tensor)
+        if start <= source < start + length:
+            return  # an argument, which is there
+    _tell(operator.name, "its kernel looks at values that are not there yet")
 
 
 def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Generator | None:
@@ -222,14 +288,3 @@ def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Generator
         if isinstance(value, torch.Generator):
             return value
     return None
-
-
-def _is_plain(to: torch.Tensor, source: torch.Tensor) -> bool:
-    return (
-        to.dtype == source.dtype
-        and to.shape == source.shape
-        and to.is_contiguous()
-        and source.is_contiguous()
-        and to.is_conj() == source.is_conj()
-        and to.is_neg() == source.is_neg()
-    )

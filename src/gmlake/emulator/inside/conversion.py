@@ -1,4 +1,4 @@
-"""From the history in PyTorch's memory to the traces of this process, when it ends.
+"""From the history in PyTorch's memory to the traces of this process.
 
 Iterations and calls of empty_cache were noted as so many allocations and frees of a device. They are counted from the
 end here, because a history that is full has lost its beginning.
@@ -9,57 +9,78 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from gmlake.emulator.inside.settings import Settings
 from gmlake.trace import Kind, Trace, write_trace
 from gmlake.trace.building import insert_events, insert_marks
-from gmlake.trace.formats.snapshot_history import read_device
+from gmlake.trace.formats.snapshot_events import Parts
+from gmlake.trace.formats.snapshot_history import read_parts
 from gmlake.trace.trace import I64
 
 Count = tuple[int, int]  # allocations and frees so far
 
 
-def write_traces(
-    settings: Settings,
-    totals: Sequence[Count],
-    marks: Sequence[Sequence[Count]],
-    trims: Sequence[Sequence[Count]],
-    entries: int,
-) -> list[dict[str, Any]]:
-    """One file in the session's folder for every device with events, and a line about each.
+class Collection:
+    """The events of this process, collected from time to time, because PyTorch's own form of them is large."""
 
-    `marks` and `trims` are moments, and every moment has a count for each device, as `totals` has for the end.
-    """
-    written = []
-    gc.disable()  # millions of small objects are about to be made, none of them garbage; the process ends anyway
-    snapshot = torch.cuda.memory._snapshot()
-    for device, events in enumerate(snapshot["device_traces"]):
-        if not events:
-            continue
-        segments = [segment for segment in snapshot["segments"] if segment["device"] == device]
-        trace = read_device(snapshot, events, segments, device, f"device {device}").trace
-        full = len(events) >= entries
-        events.clear()  # what follows needs memory too
-        trim_places = _places(trace, [moment[device] for moment in trims], totals[device])
-        trace = insert_events(trace, Kind.TRIM, trim_places)
-        trace = insert_marks(trace, _places(trace, [moment[device] for moment in marks], totals[device]), "recorded")
-        path = settings.session / f"trace-{os.getpid()}-{device}.gmt"
-        write_trace(trace, path)
-        written.append(
-            {
-                "device": device,
-                "file": path.name,
-                "events": len(trace),
-                "allocations": trace.allocations,
-                "iterations": trace.iterations,
-                "beginning_lost": full,
-            }
-        )
-    return written
+    def __init__(self, entries: int) -> None:
+        """PyTorch keeps so many events, and then forgets the oldest."""
+        self._entries = entries
+        self._parts: dict[int, Parts] = {}  # by device
+        self._lost: set[int] = set()  # devices with events that were forgotten
+
+    def collect(self) -> dict[str, Any]:
+        """Take over all events that PyTorch has; returns its snapshot, without events."""
+        collecting = gc.isenabled()
+        gc.disable()  # millions of small objects are about to be made, none of them garbage
+        snapshot: dict[str, Any] = torch.cuda.memory._snapshot()
+        for device, events in enumerate(snapshot["device_traces"]):
+            if len(events) >= self._entries:
+                self._lost.add(device)
+                self._parts.pop(device, None)  # they do not fit together with what comes after a gap
+            if events:
+                self._parts.setdefault(device, Parts(device)).add(events)
+            events.clear()
+        if collecting:
+            gc.enable()
+        return snapshot
+
+    def write(
+        self,
+        folder: Path,
+        totals: Sequence[Count],
+        marks: Sequence[Sequence[Count]],
+        trims: Sequence[Sequence[Count]],
+    ) -> list[dict[str, Any]]:
+        """One trace for every device with events, and a line about each.
+
+        `marks` and `trims` are moments, and every moment has a count for each device, as `totals` has for the end.
+        """
+        snapshot = self.collect()
+        written = []
+        for device, parts in self._parts.items():
+            segments = [segment for segment in snapshot["segments"] if segment["device"] == device]
+            trace = read_parts(snapshot, parts, segments, f"device {device}").trace
+            of_device = [[moment[device] for moment in moments] for moments in (trims, marks)]
+            trace = insert_events(trace, Kind.TRIM, _places(trace, of_device[0], totals[device]))
+            trace = insert_marks(trace, _places(trace, of_device[1], totals[device]), "recorded")
+            path = folder / f"trace-{os.getpid()}-{device}.gmt"
+            write_trace(trace, path)
+            written.append(
+                {
+                    "device": device,
+                    "file": path.name,
+                    "events": len(trace),
+                    "allocations": trace.allocations,
+                    "iterations": trace.iterations,
+                    "beginning_lost": device in self._lost,
+                }
+            )
+        return written
 
 
 def _places(trace: Trace, moments: Sequence[Count], total: Count) -> I64:

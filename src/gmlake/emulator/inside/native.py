@@ -1,11 +1,12 @@
 """The control functions of the emulated device, which is loaded into this process (libgmlake_device.so).
 
-Nothing here knows PyTorch. Callbacks run Python from native threads: they must not raise, and they are kept alive here
-for the life of the process, because the device goes on calling them while the interpreter ends.
+Nothing here knows PyTorch. Callbacks run Python from native threads: they must not raise. They end with the
+interpreter, which a copy made by a destructor afterwards could no longer run.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 from collections.abc import Callable
@@ -60,11 +61,15 @@ _on_replay = _function("on_replay", None, ReplayCallback)
 
 def on_read(callback: Callable[[int, int], None]) -> None:
     """Call this after every device-to-host copy, with the address and the number of bytes."""
-    _callbacks.append(ReadCallback(callback))
-    _on_read(_callbacks[-1])
+    _watch(_on_read, ReadCallback(callback), ReadCallback())
 
 
 def on_replay(callback: Callable[[int], None]) -> None:
     """Call this when the launch of a graph reaches a recorded call."""
-    _callbacks.append(ReplayCallback(callback))
-    _on_replay(_callbacks[-1])
+    _watch(_on_replay, ReplayCallback(callback), ReplayCallback())
+
+
+def _watch(register: Callable[..., int], callback: object, nobody: object) -> None:
+    _callbacks.append(callback)  # the device holds no reference
+    register(callback)
+    atexit.register(register, nobody)

@@ -12,14 +12,17 @@ from typing import Any
 
 import torch
 
+from gmlake.emulator.inside.equivalents import EQUIVALENTS
+
 _C = torch._C
 
 # Composed on CUDA, of operators that have no counterpart on the CPU or none that gives the same bits.
-_WHOLE = ("aten::convolution", "aten::copy_")
+_WHOLE = ("aten::convolution", "aten::copy_", "aten::ldexp.Tensor", "aten::ldexp.out", "aten::ldexp_")
 
 _WITHOUT_VALUES = {
     "aten::_cslt_sparse_mm_search",
     "aten::_cudnn_init_dropout_state",
+    "aten::_cudnn_rnn_flatten_weight",  # made of copies, each of which is redone
     "aten::_efficientzerotensor",
     "aten::_fused_sdp_choice",
     "aten::_local_scalar_dense",  # a copy to the host, which the device itself makes
@@ -33,27 +36,27 @@ _WITHOUT_VALUES = {
     "aten::record_stream",
 }
 
-# They look at values on the host while they run, mostly to choose sizes: what they call must be redone as well.
-_LOOKING = {
-    "aten::bincount",
-    "aten::equal",
-    "aten::linalg_eig",
-    "aten::linalg_eig.out",
-    "aten::repeat_interleave.Tensor",
-    "aten::searchsorted.Tensor",
-    "aten::searchsorted.Tensor_out",
-    "aten::segment_reduce",
+# They look at values on the host while they run, to choose sizes or to check: what they call must be redone as well.
+# None of them changes its arguments, which would then be changed twice.
+_LOOKING = ("bincount", "equal", "histc", "linalg_", "_linalg_", "repeat_interleave", "searchsorted", "segment_reduce")
+
+# The CPU chooses its kernel by whether gradients will be needed.
+_BY_GRADIENT = {
+    "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_flash_attention",
+    "convolution",
 }
 
 
 class Operator:
-    """One overload: its kernel for CUDA, and what a redo has to know."""
+    """One overload: its kernel for the device, and what a redo has to know."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, key: str = "CUDA") -> None:
         packet, _, overload = name.removeprefix("aten::").partition(".")
         self.name = name
         self.overload: Any = getattr(getattr(torch.ops.aten, packet), overload or "default")
-        self.kernel: Callable[..., Any] = torch.library.get_kernel(name, "CUDA").call_boxed
+        self.kernel: Callable[..., Any] = torch.library.get_kernel(name, key).call_boxed
         schema = self.overload._schema
         # Where a tensor is expected, a number may stand: by position, because none of them is keyword-only.
         self.tensors = frozenset(
@@ -67,20 +70,24 @@ class Operator:
         self.written_names = tuple(argument.name for argument in schema.arguments if _is_written(argument))
         # Which results are new: they have to be copied to the device's. The others are arguments that were written to.
         self.new = tuple(not _is_written(result) for result in schema.returns)
+        self.any_new = any(self.new)
         self.answers = [str(result.type) for result in schema.returns] == ["bool"]
-        self.looking = name in _LOOKING
-        self.by_gradient = name == "aten::convolution"  # the CPU chooses by whether gradients will be needed
+        equivalent = EQUIVALENTS.get(name)
+        self.on_cpu: Callable[..., Any] = self.overload if equivalent is None else equivalent.function
+        self.sees_results = equivalent is not None and equivalent.results
+        self.looking = packet.startswith(_LOOKING) and not packet.endswith("_")
+        self.by_gradient = packet in _BY_GRADIENT
+
+    def has_values(self) -> bool:
+        """Whether it computes anything, or writes to what it is given."""
+        if self.name in _WITHOUT_VALUES or torch.Tag.inplace_view in self.overload.tags:
+            return False
+        results = self.overload._schema.returns
+        return not any(result.alias_info is not None and not result.alias_info.is_write for result in results)
 
 
 def _is_written(value: Any) -> bool:
     return value.alias_info is not None and bool(value.alias_info.is_write)
-
-
-def _has_values(operator: Operator) -> bool:
-    schema = operator.overload._schema
-    if operator.name in _WITHOUT_VALUES or torch.Tag.inplace_view in operator.overload.tags:
-        return False
-    return not any(result.alias_info is not None and not result.alias_info.is_write for result in schema.returns)
 
 
 def covered() -> Iterator[Operator]:
@@ -90,5 +97,5 @@ def covered() -> Iterator[Operator]:
             continue
         if _C._dispatch_has_kernel_for_dispatch_key(name, "CUDA") or name in _WHOLE:
             operator = Operator(name)
-            if _has_values(operator):
+            if operator.has_values():
                 yield operator

@@ -1,8 +1,8 @@
 """Records the history of PyTorch's own allocator, and where iterations begin, into one trace per device.
 
-PyTorch keeps the history (torch.cuda.memory._record_memory_history); it is turned into a trace when the process ends,
-without a file in between. It does not know iterations nor empty_cache: those are noted here, each with the number of
-allocations and frees made so far, which is exact where clocks are not.
+PyTorch keeps the history (torch.cuda.memory._record_memory_history). It is taken over from time to time, after a step,
+and becomes a trace when the process ends, without a file in between. It does not know iterations nor empty_cache: those
+are noted here, each with the number of allocations and frees made so far, which is exact where clocks are not.
 
 An iteration ends with a step of an optimizer after a backward pass. Further steps before the next backward (ZeRO-3
 steps in sub-groups, some programs have two optimizers) only move its end. The first one begins with the first forward
@@ -26,6 +26,7 @@ from gmlake.emulator.inside.settings import Settings
 Count = tuple[int, int]  # allocations and frees
 
 ENTRIES = 10_000_000  # of the history; PyTorch keeps the last ones
+COLLECT = 100_000  # allocations; after so many the history is taken over
 
 
 def start(settings: Settings) -> None:
@@ -41,8 +42,12 @@ class Recording:
     def __init__(self, settings: Settings) -> None:
         """Nothing is recorded yet."""
         self._settings = settings
+        self._options: dict[str, Any] = {}
         self._begun = False
         self._problem: str | None = None  # why nothing is recorded
+        self._collection: Any = None
+        self._collected = 0  # allocations
+        self._shared = False  # the program looks at the history too, which must then be whole
         # Moments, as allocations and frees so far on every device.
         self._starts: list[list[Count]] = []  # of the first iteration
         self._steps: list[list[Count]] = []
@@ -52,10 +57,13 @@ class Recording:
     def begin(self) -> None:
         """CUDA was initialised."""
         self._begun = True
-        self._record = torch.cuda.memory._record_memory_history
-        context = "alloc" if self._settings.stacks else None
+        self._original = torch.cuda.memory._record_memory_history
+        self._known = inspect.signature(self._original).parameters
+        self._options = {"context": "alloc" if self._settings.stacks else None, "stacks": "python"}
+        if "skip_actions" in self._known:  # a third of all events, which a trace does not need
+            self._options["skip_actions"] = ["free_completed"]
         try:
-            self._record("all", context=context, stacks="python", max_entries=ENTRIES, **_fewer_events())
+            self._record("all", **self._options)
         except RuntimeError as error:  # not every allocator keeps a history
             self._problem = str(error).partition("\n")[0]
             return
@@ -72,9 +80,23 @@ class Recording:
             return None
         if self._problem is not None:
             return {"problem": self._problem}
-        from gmlake.emulator.inside.conversion import write_traces
+        return self._traces().write(self._settings.session, counts_now(), self._marks(), self._trims)
 
-        return write_traces(self._settings, counts_now(), self._marks(), self._trims, ENTRIES)
+    def _traces(self) -> Any:
+        """Made when it is first needed: it brings numpy along."""
+        if self._collection is None:
+            from gmlake.emulator.inside.conversion import Collection
+
+            self._collection = Collection(ENTRIES)
+        return self._collection
+
+    def _collect(self, made: int) -> None:
+        """Take the history over, if it has become long and PyTorch can forget it."""
+        if made - self._collected < COLLECT or self._shared or "clear_history" not in self._known:
+            return
+        self._collected = made
+        self._traces().collect()
+        self._record("all", **self._options, clear_history=True)
 
     def _marks(self) -> list[list[Count]]:
         """Where iterations begin: with the first forward pass, and after every step but the last."""
@@ -87,9 +109,13 @@ class Recording:
         """The program records too: it may, but neither stop our recording nor shorten it."""
         if isinstance(enabled, bool) or enabled is None:
             return
-        options["max_entries"] = ENTRIES
-        options.pop("clear_history", None)
+        self._shared = True
+        for ours in ("max_entries", "clear_history", "skip_actions"):
+            options.pop(ours, None)
         self._record(enabled, *args[:2], **options)
+
+    def _record(self, enabled: Any, *args: Any, **options: Any) -> None:
+        self._original(enabled, *args, **options, max_entries=ENTRIES)
 
     def _watch_iterations(self) -> None:
         def stepped(*_: Any) -> None:
@@ -97,6 +123,7 @@ class Recording:
                 self._steps.pop()
             self._steps.append(counts_now())
             self._backward = False
+            self._collect(sum(made for made, _ in self._steps[-1]))
 
         def went_backward() -> None:
             self._backward = True
@@ -111,12 +138,6 @@ class Recording:
         # All of autograd goes through this function, whoever calls it.
         run = _before(torch.autograd.graph._engine_run_backward, went_backward)
         torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = run
-
-
-def _fewer_events() -> dict[str, Any]:
-    """A trace needs no free_completed: a third of all events, where PyTorch lets us leave them out."""
-    known = inspect.signature(torch.cuda.memory._record_memory_history).parameters
-    return {"skip_actions": ["free_completed"]} if "skip_actions" in known else {}
 
 
 def _before(function: Callable[..., Any], note: Callable[[], None]) -> Callable[..., Any]:

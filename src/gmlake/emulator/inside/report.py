@@ -88,6 +88,8 @@ class Report:
             "backend": torch.cuda.memory.get_allocator_backend(),
             "devices": [row for row in map(self._device, range(torch.cuda.device_count())) if row is not None],
         }
+        if self._settings.device is not None:
+            found["hazards"] = _native("gmlake_device_hazards", ctypes.c_int)
         for name, contribute in _contributors.items():
             try:
                 value = contribute()
@@ -108,7 +110,9 @@ class Report:
             retries, ooms = statistics.get("num_alloc_retries", 0), statistics.get("num_ooms", 0)
         except RuntimeError:  # an allocator that was plugged in keeps no statistics
             pass
-        on_device = _emulated_peak(number) if self._settings.device is not None else None
+        on_device = (
+            _native("gmlake_device_peak", ctypes.c_size_t, number) if self._settings.device is not None else None
+        )
         if not any(peaks.values()) and not on_device and not ooms:
             return None
         properties = torch.cuda.get_device_properties(number)
@@ -176,11 +180,11 @@ def _host_peak() -> int | None:
     return None
 
 
-def _emulated_peak(number: int) -> int | None:
-    """The most memory in use on an emulated device, whoever used it."""
+def _native(function: str, result: type[ctypes.c_int | ctypes.c_size_t], *arguments: int) -> int | None:
+    """What the emulated device's library answers; None where it is not loaded."""
     try:
-        peak = ctypes.CDLL(None).gmlake_device_peak
+        found = getattr(ctypes.CDLL(None), function)
     except AttributeError:
         return None
-    peak.restype, peak.argtypes = ctypes.c_size_t, [ctypes.c_int]
-    return int(peak(number))
+    found.restype = result
+    return int(found(*arguments))

@@ -41,6 +41,10 @@ class SiteTable:
         self._seen[id(frame)] = (frame, number)
         return number
 
+    def forget_objects(self) -> None:
+        """No more frames of the same snapshot will come."""
+        self._seen.clear()
+
     def finish(self) -> CallSites | None:
         """The table, or None if no stack was ever met."""
         return CallSites(tuple(self._frames), tuple(self._stacks)) if self._stacks else None

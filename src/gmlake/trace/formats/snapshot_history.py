@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,19 +20,10 @@ from gmlake.trace.errors import TraceError
 from gmlake.trace.formats.pools import Pools, with_pool_events
 from gmlake.trace.formats.segments import Segment, SegmentEvent, rewind
 from gmlake.trace.formats.sites import SiteTable
+from gmlake.trace.formats.snapshot_events import COMPLETED, REQUESTED, Parts
 from gmlake.trace.history import prepend_initial
-from gmlake.trace.trace import I64, U8, U64, CallSites, Kind, Trace
+from gmlake.trace.trace import I64, U64, CallSites, Kind, Trace
 
-_ALLOC, _REQUESTED, _COMPLETED, _SEGMENT, _OTHER = range(5)
-_CODES = {
-    "alloc": _ALLOC,
-    "free_requested": _REQUESTED,
-    "free_completed": _COMPLETED,
-    "segment_alloc": _SEGMENT,
-    "segment_free": _SEGMENT,
-    "segment_map": _SEGMENT,
-    "segment_unmap": _SEGMENT,
-}
 _ACTIVE = ("active_allocated", "active_pending_free", "active_awaiting_free")
 _STEP = re.compile(r"ProfilerStep#\d+|iteration \d+")
 
@@ -53,78 +44,51 @@ class History:
 
 def read_device(snapshot: dict[str, Any], events: list[Any], segments: list[Any], device: int, name: str) -> History:
     """The history of one device from its events and its final segments."""
-    if not all(isinstance(event, dict) for event in events):
-        raise TraceError(f"has events of device {device} that are not dicts")
-    actions = [event.get("action") for event in events]
-    if not all(isinstance(action, str) for action in actions):
-        raise TraceError(f"has events of device {device} without an action")
-    code = np.array([_CODES.get(action, _OTHER) for action in actions])
-    of_client = np.flatnonzero(code <= _COMPLETED)
-    if not len(of_client):
-        raise TraceError(f"has a history of device {device} in which nothing is allocated or freed")
-    address = whole_numbers([events[index].get("addr") for index in of_client], "'addr' of the events")
-    folded = _fold(code[of_client], address)
-    kept = of_client[folded]
-    pools = Pools()
-    sites = SiteTable()
-    rows = _rows([events[index] for index in kept], code[kept], address[folded], pools, sites)
-    blocks = _blocks(segments, rows, pools, sites)
+    parts = Parts(device)
+    parts.add(events)
+    return read_parts(snapshot, parts, segments, name)
+
+
+def read_parts(snapshot: dict[str, Any], parts: Parts, segments: list[Any], name: str) -> History:
+    """The history of one device from its events, part by part, and its final segments."""
+    whole = parts.joined()
+    folded = _fold(whole.code, whole.rows.key)
+    kept = whole.index[folded]
+    rows = whole.rows.take(folded)
+    blocks = _blocks(segments, rows, parts.pools, parts.sites)
     rows, initial = prepend_initial(rows, blocks)
     origin = np.concatenate((np.zeros(initial, np.int64), kept))
     rows, initial, origin = with_pool_events(rows, initial, origin)
-    call_sites: CallSites | None = sites.finish()
+    call_sites: CallSites | None = parts.sites.finish()
     trace = build(
         rows,
         name=name,
         source="snapshot",
-        device=device,
-        pools=tuple(pools.numbers),
+        device=parts.device,
+        pools=tuple(parts.pools.numbers),
         initial=initial,
         call_sites=call_sites,
     )
     if len(trace) != len(rows):
         raise TraceError("has an allocation of 0 bytes, which PyTorch never records")
-    marks = _steps(trace, snapshot, device)
+    marks = _steps(trace, snapshot, parts.device)
     return History(
         trace=insert_marks(trace, marks, "recorded") if len(marks) else trace,
         address=rows.key[rows.kind == Kind.ALLOCATE],
         segments=tuple(segments),
-        segment_events=tuple(
-            _segment_events(events, np.flatnonzero(code == _SEGMENT), origin[initial:], initial, marks)
-        ),
+        segment_events=_placed(whole.segment_events, origin[initial:], initial, marks),
     )
 
 
-def _fold(code: I64, address: I64) -> I64:
+def _fold(code: I64, address: U64) -> I64:
     """Indices of the events to keep: all but the free_completed that follows a free_requested."""
     order = np.argsort(address, kind="stable")
     follows = np.zeros(len(order), dtype=bool)
     same = address[order[1:]] == address[order[:-1]]
-    follows[1:] = same & (code[order[1:]] == _COMPLETED) & (code[order[:-1]] == _REQUESTED)
+    follows[1:] = same & (code[order[1:]] == COMPLETED) & (code[order[:-1]] == REQUESTED)
     keep = np.ones(len(order), dtype=bool)
     keep[order[follows]] = False
     return np.flatnonzero(keep)
-
-
-def _rows(events: list[dict[str, Any]], code: I64, address: I64, pools: Pools, sites: SiteTable) -> Rows:
-    kind: U8 = np.where(code == _ALLOC, Kind.ALLOCATE, Kind.FREE).astype(np.uint8)
-    times = None
-    if all("time_us" in event for event in events):
-        times = whole_numbers([event["time_us"] for event in events], "'time_us' of the events")
-    pool = None
-    if any("pool_id" in event for event in events):
-        pool = np.array([pools.number(event.get("pool_id")) for event in events], dtype=np.int64)
-    made = (code == _ALLOC).tolist()
-    site = [sites.number(event.get("frames")) if is_made else -1 for event, is_made in zip(events, made, strict=True)]
-    return Rows(
-        kind,
-        address.astype(np.uint64),
-        whole_numbers([event.get("size") for event in events], "'size' of the events"),
-        whole_numbers([event.get("stream", 0) for event in events], "'stream' of the events"),
-        pool,
-        np.array(site, dtype=np.int32),
-        times,
-    )
 
 
 def _blocks(segments: Iterable[dict[str, Any]], rows: Rows, pools: Pools, sites: SiteTable) -> Rows:
@@ -166,17 +130,11 @@ def _requested(block: dict[str, Any]) -> Any:
     return block["size"]
 
 
-def _segment_events(
-    events: list[dict[str, Any]], indices: I64, origin: I64, initial: int, marks: I64
-) -> Iterable[SegmentEvent]:
-    places = np.searchsorted(origin, indices) + initial
+def _placed(events: list[SegmentEvent], origin: I64, initial: int, marks: I64) -> tuple[SegmentEvent, ...]:
+    """The same, with the index of the trace's event that they come before."""
+    places = np.searchsorted(origin, [event.index for event in events]) + initial
     places += np.searchsorted(marks, places, side="right")
-    for place, raw in zip(places.tolist(), indices.tolist(), strict=True):
-        event = events[raw]
-        address, size, stream = (event.get(key, 0) for key in ("addr", "size", "stream"))
-        if not all(isinstance(value, int) for value in (address, size, stream)):
-            raise TraceError(f"has a {event['action']} without an address and a size")
-        yield SegmentEvent(place, event["action"], address, size, stream)
+    return tuple(replace(event, index=place) for event, place in zip(events, places.tolist(), strict=True))
 
 
 def _steps(trace: Trace, snapshot: dict[str, Any], device: int) -> I64:

@@ -16,6 +16,7 @@ from gmlake.emulator.inside.equivalents import (
     normalisation,
     products,
     recurrent,
+    sampling,
     synchronised,
 )
 from gmlake.emulator.inside.equivalents.table import EQUIVALENTS, Equivalent
@@ -30,5 +31,6 @@ __all__ = [
     "normalisation",
     "products",
     "recurrent",
+    "sampling",
     "synchronised",
 ]

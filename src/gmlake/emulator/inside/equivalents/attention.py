@@ -1,7 +1,8 @@
 """Fused attention. The CPU has one fused kernel of its own and the composed formula; it chooses as in a CPU run.
 
 Where the CPU chooses its fused kernel, the logarithms of the sums go where CUDA's kernel puts them. Where it composes,
-they are filled with NaN, which nothing reads and which tells the backward to compute the formula's gradient.
+they are filled with NaN, which nothing reads and which tells the backward to compute the formula's gradient. A mask
+comes here expanded to four dimensions; one that had three is composed in a CPU run, and bits may differ then.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from typing import Any
 
 import torch
 
-from gmlake.emulator.inside.equivalents.table import DRAWS, Tensor, gradients, stands_for
+from gmlake.emulator.inside.equivalents.table import Draws, Tensor, gradients, stands_for
 
 _aten = torch.ops.aten
 _FUSED = 1  # SDPBackend.FLASH_ATTENTION, which is the only fused one on the CPU
+
+_draws = Draws()  # the ticket travels in CUDA's own random state
 
 
 def _unpadded(scale: float | None, *tensors: Tensor) -> int:
@@ -63,15 +66,17 @@ class _Attention:
     def forward(self, output: Tensor, sums: Tensor, seed: Tensor | None) -> None:
         """Write into CUDA's results; padding stays zero."""
         if self.dropout > 0 and seed is not None and seed.numel():
-            seed.fill_(DRAWS.remember())
-        if self.is_fused():
-            found, logarithms = self.fused()
-            if sums.numel():
-                sums[..., : logarithms.shape[-1]] = logarithms
-        else:
-            found = self.composed(*self.tensors, self.bias)
-            sums.fill_(math.nan)
-        output[..., : found.shape[-1]] = found
+            seed.fill_(_draws.remember())
+        fused = self.is_fused()
+        with torch.no_grad():
+            if fused:
+                found, logarithms = self.fused()
+                if sums.numel():
+                    sums[..., : logarithms.shape[-1]] = logarithms
+            else:
+                found = self.composed(*self.tensors, self.bias)
+                sums.fill_(math.nan)
+            output[..., : found.shape[-1]] = found
 
     def backward(
         self, grad: Tensor, output: Tensor, sums: Tensor, seed: Tensor | None, wanted: list[bool]
@@ -90,7 +95,7 @@ class _Attention:
             return gradients(self.composed, [*self.tensors, self.bias], wanted, [grad])
 
         if self.dropout > 0 and seed is not None and seed.numel():
-            answer: list[Tensor | None] = DRAWS.again(int(seed.view(-1)[0]), again)
+            answer: list[Tensor | None] = _draws.again(int(seed.view(-1)[0]), again)
             return answer
         return again()
 

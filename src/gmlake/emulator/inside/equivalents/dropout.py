@@ -31,7 +31,9 @@ def native_dropout(source: Tensor, p: float, train: bool | None = None) -> tuple
 @stands_for("native_dropout_backward")
 def native_dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
     """Gradient: the same noise once more."""
-    keep = _kept.get(scale, 1 / scale if scale else 1.0)
+    keep = _kept.get(scale)
+    if keep is None:
+        return grad * mask * scale
     return grad * _noise(mask, keep, grad.dtype)
 
 
@@ -40,10 +42,11 @@ def fused_dropout(source: Tensor, p: float, generator: torch.Generator | None = 
     """Forward; p is the probability to keep here, and the mask is of bytes."""
     noise = torch.empty_like(source).bernoulli_(p, generator=generator)
     mask = noise.to(torch.uint8)
+    _kept[1 / p] = p
     return source * noise.div_(p), mask
 
 
 @stands_for("_masked_scale")
 def masked_scale(source: Tensor, mask: Tensor, scale: float) -> Tensor:
     """What _fused_dropout's backward uses."""
-    return source * _noise(mask, _kept.get(scale, 1 / scale if scale else 1.0), source.dtype)
+    return native_dropout_backward(source, mask, scale)  # type: ignore[no-any-return]

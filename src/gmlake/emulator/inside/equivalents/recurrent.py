@@ -10,10 +10,12 @@ from typing import Any
 
 import torch
 
-from gmlake.emulator.inside.equivalents.table import DRAWS, Tensor, gradients, stands_for
+from gmlake.emulator.inside.equivalents.table import Draws, Tensor, gradients, stands_for
 
 _RNN_RELU, _RNN_TANH, _LSTM, _GRU = range(4)  # cuDNN's numbers
 _WITH_BIASES = 4  # weights of a layer, or one more with a projection; without biases there are two less
+
+_draws = Draws()  # the ticket is the address of the output, which autograd keeps
 
 
 def _sum(gates: Tensor, bias: Tensor | None) -> Tensor:
@@ -104,12 +106,11 @@ def cudnn_rnn(results: Any, source: Tensor, weight: list[Tensor], weight_stride0
               hx: Tensor, cx: Tensor | None, mode: int, hidden_size: int, proj_size: int, num_layers: int,
               batch_first: bool, dropout: float, train: bool, bidirectional: bool, batch_sizes: Any,
               dropout_state: Tensor | None) -> None:  # fmt: skip
-    """Forward of the whole network; a ticket for the random state goes into cuDNN's reserve."""
+    """Forward of the whole network."""
     network = _Network(mode, len(weight), batch_first, num_layers, dropout, train, bidirectional, batch_sizes,
                        weight_stride0 >= _WITH_BIASES)  # fmt: skip
-    reserve = results[3]
-    if train and dropout > 0 and reserve.numel() >= 8:
-        reserve.view(-1)[:8].copy_(torch.tensor([DRAWS.remember()]).view(torch.uint8))
+    if train and dropout > 0:
+        _draws.remember(results[0].data_ptr())
     found = network.forward(source, hx, cx, *weight)
     for result, answer in zip(results, found, strict=False):
         result.copy_(answer)
@@ -132,7 +133,7 @@ def cudnn_rnn_backward(source: Tensor, weight: list[Tensor], weight_stride0: int
         return gradients(network.forward, [source, hx, cx, *weight], wanted, after)
 
     if train and dropout > 0:
-        found = DRAWS.again(int(reserve.view(-1)[:8].view(torch.int64)[0]), again)
+        found = _draws.again(output.data_ptr(), again)
     else:
         found = again()
     return found[0], found[1], found[2], found[3:]

@@ -21,6 +21,9 @@ class Equivalent(NamedTuple):
 
 EQUIVALENTS: dict[str, Equivalent] = {}
 
+# The dispatcher's state with autograd, as it is in a fresh thread; a redo runs below it.
+_FRESH = (torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set())
+
 
 def stands_for(*names: str, results: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter a function into the table."""
@@ -37,7 +40,7 @@ def gradients(
     forward: Callable[..., Any], inputs: Sequence[Tensor | None], wanted: Sequence[bool], after: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
     """Gradients by autograd on the CPU, whose formulas are those of a CPU run: the forward is computed once more."""
-    with torch.enable_grad():
+    with torch._C._ForceDispatchKeyGuard(*_FRESH), torch.enable_grad():
         leaves = [
             None if each is None else each.detach().requires_grad_(want)
             for each, want in zip(inputs, wanted, strict=True)
@@ -54,7 +57,7 @@ def gradients(
 
 
 class Draws:
-    """Random states that a backward has to return to, under a ticket that travels in the device's own random state."""
+    """Random states that a backward has to return to, under a ticket that it is given again."""
 
     _REMEMBERED = 4096
 
@@ -62,9 +65,10 @@ class Draws:
         self._states: OrderedDict[int, Tensor] = OrderedDict()
         self._tickets = count(1)
 
-    def remember(self) -> int:
-        """Keep the CPU's present state; returns the ticket."""
-        ticket = next(self._tickets)
+    def remember(self, ticket: int | None = None) -> int:
+        """Keep the CPU's present state; returns the ticket, which is a new one unless it is given."""
+        ticket = next(self._tickets) if ticket is None else ticket
+        self._states.pop(ticket, None)
         self._states[ticket] = torch.get_rng_state()
         if len(self._states) > self._REMEMBERED:
             self._states.popitem(last=False)
@@ -81,6 +85,3 @@ class Draws:
             return function()
         finally:
             torch.set_rng_state(present)
-
-
-DRAWS = Draws()

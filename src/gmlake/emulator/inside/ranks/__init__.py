@@ -2,7 +2,8 @@
 
 CUDA groups are the native library's affair (emulator/libraries/collectives): here is what stands before and beside
 them. The rendezvous needs no other process (`store`), groups of CPU tensors give what so many equal ranks would give
-(`cpu_group`), and so do collectives of Python objects (`objects`).
+(`cpu_group`), and so do collectives of Python objects (`objects`). Real processes find each other as ever; there only
+objects need help, and `pending` gives PyTorch the time that an emulated iteration does not take.
 
 What another rank really holds is unknown. Where that matters, this is what happens on a rank that is not the source:
 a broadcast leaves the tensor or object as it is, a scatter leaves the output as it is, a receive gives what this rank
@@ -23,10 +24,24 @@ def start(world_size: int, rank: int) -> None:
 
     if not torch.distributed.is_available():
         return
-    from gmlake.emulator.inside.ranks import groups, objects, store
+    from gmlake.emulator.inside.ranks import groups, objects, pending, store
 
     # Its thread asks the store now and then whether a peer is in trouble; there are none.
     os.environ.setdefault("TORCH_NCCL_ENABLE_MONITORING", "0")
     store.install(world_size, rank)
     groups.install()
-    objects.install()
+    objects.between_equals()
+    pending.install()
+
+
+def start_among_processes(compute: bool) -> None:
+    """Every rank is a process of its own, if there are ranks at all."""
+    import torch.distributed
+
+    if not torch.distributed.is_available():
+        return
+    from gmlake.emulator.inside.ranks import objects, pending
+
+    if not compute:
+        objects.between_processes()
+    pending.install()

@@ -18,6 +18,14 @@ _MESSAGES = 256  # a pipeline has a few under way; what nobody receives must not
 class CpuGroup(c10d.Backend):  # type: ignore[misc]
     """The group, seen from one of its ranks."""
 
+    # All of them, because PyTorch asks in circles for one that is not here.
+    supports_splitting = True
+    supports_coalescing = False
+    supports_time_estimate = False
+    supports_shrinking = False
+    supports_reconfigure = False
+    supports_window = False
+
     def __init__(self, rank: int, size: int) -> None:
         """Nobody to connect to."""
         super().__init__(rank, size)
@@ -38,11 +46,6 @@ class CpuGroup(c10d.Backend):  # type: ignore[misc]
     def options(self) -> Any:
         """Nothing in them matters here."""
         return self._options
-
-    @property
-    def supports_splitting(self) -> bool:
-        """A part of this group is another one."""
-        return True
 
     def split(self, store: Any, ranks: Sequence[int], options: Any) -> CpuGroup | None:
         """A part of this group, if this rank is in it."""
@@ -203,8 +206,25 @@ class CpuGroup(c10d.Backend):  # type: ignore[misc]
         return value.clone()  # the largest, smallest, mean, and and or of equals
 
 
+class Result(list[Any]):
+    """The tensors of an operation that is over."""
+
+
 def _done(tensors: Tensors) -> Any:
     """Finished work with the tensors as its result."""
     future = torch.futures.Future()
-    future.set_result(list(tensors))
+    future.set_result(Result(tensors))
     return c10d._create_work_from_future(future)
+
+
+def _is_completed(work: Any, ask: Any = c10d.Work.is_completed) -> bool:
+    """PyTorch hands our work on in a case of its own, which forwards everything but this question."""
+    if ask(work):
+        return True
+    try:
+        return isinstance(work.get_future().value(), Result)
+    except (RuntimeError, NotImplementedError):  # no future, or not done
+        return False
+
+
+c10d.Work.is_completed = _is_completed

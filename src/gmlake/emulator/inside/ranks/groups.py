@@ -25,6 +25,7 @@ def install() -> None:
         if plugin is not None:
             backend._plugins[name.upper()] = plugin._replace(creator_fn=_without_split(plugin.creator_fn))
     _announce_splits()
+    _fill_gathers()
 
 
 def _make_cpu_group(options: Any, backend_options: object | None) -> Any:
@@ -57,3 +58,18 @@ def _announce_splits() -> None:
         return split(self, ranks, *args, **kwargs)
 
     c10d.ProcessGroup.split_group = split_group
+
+
+def _fill_gathers() -> None:
+    """A gather arrives as receives from everybody, without a word of what this rank hands in: complete it here."""
+    gather = c10d.ProcessGroup.gather
+
+    def filled(self: Any, outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        work = gather(self, outputs, inputs, *args, **kwargs)
+        sources = [inputs] if hasattr(inputs, "device") else list(inputs)
+        for many, one in zip(outputs, sources, strict=False):
+            for output in many if one.device.type == "cuda" else ():
+                output.copy_(one)
+        return work
+
+    c10d.ProcessGroup.gather = filled

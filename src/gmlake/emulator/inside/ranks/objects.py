@@ -1,24 +1,27 @@
-"""Collectives of Python objects, when every rank is taken to hand in the same. They do not go over the device: an
-object may be larger than what the device keeps of a tensor, and sizes are computed by kernels, which do nothing.
+"""Collectives of Python objects. They do not go over the device: an object may be larger than what the device keeps
+of a tensor, and PyTorch computes sizes with kernels, which do nothing.
 """
 
 from __future__ import annotations
 
 import functools
-import io
+import inspect
 import pickle
 from collections.abc import Callable
 from typing import Any
 
-import torch
 import torch.distributed
 import torch.distributed.distributed_c10d as c10d
 
-_sent: list[Any] = []
+from gmlake.emulator.inside.ranks.transports import Stored, Symmetric, Transport
+
+_transport: Transport
 
 
-def install() -> None:
+def install(transport: Transport) -> None:
     """In the place of PyTorch's functions, under both of their names."""
+    global _transport
+    _transport = transport
     for function in (
         all_gather_object,
         gather_object,
@@ -33,9 +36,20 @@ def install() -> None:
             setattr(module, function.__name__, wrapped)
 
 
+def between_equals() -> None:
+    """One process stands for a rank of many."""
+    install(Symmetric())
+
+
+def between_processes() -> None:
+    """Every rank is a process."""
+    install(Stored())
+
+
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None, weights_only: bool = False) -> None:
-    """Copies of our own."""
-    object_list[: c10d.get_world_size(group)] = [_copy(obj) for _ in range(c10d.get_world_size(group))]
+    """Every rank's object for every rank."""
+    for number, data in enumerate(_transport.gather(group, pickle.dumps(obj), None)):
+        object_list[number] = pickle.loads(data)
 
 
 def gather_object(
@@ -46,12 +60,15 @@ def gather_object(
     group_dst: int | None = None,
     weights_only: bool = False,
 ) -> None:
-    """The same, for the destination."""
-    if not _is_me(group, dst, group_dst):
-        return
-    if object_gather_list is None:
-        raise ValueError("Argument ``object_gather_list`` must be specified on destination rank.")
-    all_gather_object(object_gather_list, obj, group)
+    """Every rank's object for the destination."""
+    target = _group_rank(group, dst, group_dst)
+    own = c10d.get_rank(group) == target
+    if own != (object_gather_list is not None):
+        raise ValueError("object_gather_list must be given on the destination rank, and nowhere else")
+    found = _transport.gather(group, pickle.dumps(obj), target)
+    if object_gather_list is not None:
+        for number, data in enumerate(found):
+            object_gather_list[number] = pickle.loads(data)
 
 
 def broadcast_object_list(
@@ -62,9 +79,13 @@ def broadcast_object_list(
     group_src: int | None = None,
     weights_only: bool = False,
 ) -> None:
-    """The source keeps its objects. What it would send to another rank is unknown: that one keeps its own."""
-    for obj in object_list:
-        _copy(obj)  # fails where the real one would: not everything can be sent
+    """The source's objects for every rank. Where nobody knows them, a rank keeps its own."""
+    source = _group_rank(group, src, group_src)
+    own = c10d.get_rank(group) == source
+    data = [pickle.dumps(object_list)] * c10d.get_world_size(group) if own else None
+    found = _transport.spread(group, data, source)
+    if found is not None and not own:
+        object_list[:] = pickle.loads(found)
 
 
 def scatter_object_list(
@@ -75,14 +96,18 @@ def scatter_object_list(
     group_src: int | None = None,
     weights_only: bool = False,
 ) -> None:
-    """The source takes its own part; what another rank would get is unknown."""
+    """One of the source's objects for each rank."""
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
         raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")
-    if not _is_me(group, src, group_src):
-        return
-    if scatter_object_input_list is None:
-        raise ValueError("source rank must provide non-None scatter_object_input_list")
-    scatter_object_output_list[0] = _copy(scatter_object_input_list[c10d.get_rank(group)])
+    source = _group_rank(group, src, group_src)
+    data = None
+    if c10d.get_rank(group) == source:
+        if scatter_object_input_list is None:
+            raise ValueError("source rank must provide non-None scatter_object_input_list")
+        data = [pickle.dumps(obj) for obj in scatter_object_input_list]
+    found = _transport.spread(group, data, source)
+    if found is not None:
+        scatter_object_output_list[0] = pickle.loads(found)
 
 
 def send_object_list(
@@ -94,9 +119,8 @@ def send_object_list(
     use_batch: bool = False,
     weights_only: bool = False,
 ) -> None:
-    """Kept for a receive of ours."""
-    _sent.append([_copy(obj) for obj in object_list])
-    del _sent[:-256]
+    """Objects for one rank."""
+    _transport.send(group, pickle.dumps(object_list), _group_rank(group, dst, group_dst))
 
 
 def recv_object_list(
@@ -108,19 +132,17 @@ def recv_object_list(
     use_batch: bool = False,
     weights_only: bool = False,
 ) -> int:
-    """What we sent first, if that was as many objects; else they stay as they are."""
-    for number, objects in enumerate(_sent):
-        if len(objects) == len(object_list):
-            object_list[:] = _sent.pop(number)
-            break
-    if src is not None or group_src is None:
-        return src or 0
-    return int(c10d.get_global_rank(group or c10d._get_default_group(), group_src))
+    """Objects from one rank, whose number in the world is the result."""
+    wanted = None if src is None and group_src is None else _group_rank(group, src, group_src)
+    found, source = _transport.receive(group, wanted)
+    if found is not None:
+        object_list[:] = pickle.loads(found)
+    return int(c10d.get_global_rank(group or c10d._get_default_group(), source))
 
 
 def _for_members(function: Callable[..., Any]) -> Callable[..., Any]:
     """Other processes are told so and nothing else happens, as in PyTorch."""
-    place = list(function.__code__.co_varnames).index("group")
+    place = list(inspect.signature(function).parameters).index("group")
 
     def call(*args: Any, **kwargs: Any) -> Any:
         group = kwargs.get("group", args[place] if len(args) > place else None)
@@ -132,14 +154,7 @@ def _for_members(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _is_me(group: Any, rank: int | None, group_rank: int | None) -> bool:
+def _group_rank(group: Any, rank: int | None, group_rank: int | None) -> int:
     if group_rank is not None:
-        return bool(c10d.get_rank(group) == group_rank)
-    return bool(c10d.get_rank() == (rank or 0))
-
-
-def _copy(obj: Any) -> Any:
-    """Through a pickle, as on the way to another process. Tensors keep their device, as they would there."""
-    buffer = io.BytesIO()
-    pickle.Pickler(buffer).dump(obj)
-    return pickle.loads(buffer.getvalue())
+        return group_rank
+    return int(c10d.get_group_rank(group or c10d._get_default_group(), rank or 0))
