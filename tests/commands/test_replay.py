@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .conftest import MIB, Cli, assert_refused
+from .conftest import MIB, Cli, assert_refused, heed_interrupts
 
 KEYS_OF_THE_CONTRACT = {
     "trace",
@@ -182,11 +182,6 @@ def replaying(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to see the replay under way")
-def heed_interrupts() -> None:
-    """A shell that starts the tests in the background lets them ignore interrupts, and so whatever they start."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def test_an_interrupt_is_quiet(tmp_path: Path) -> None:
     busy_trace(tmp_path / "busy.npz")
     # Hundreds of replays one after the other: no machine is through before the interrupt.
