@@ -44,13 +44,6 @@ struct Totals {
   Bytes reserved = 0;
 };
 
-// What a private pool holds.
-struct PoolUsage {
-  PoolId pool;
-  Bytes small = 0;
-  Bytes large = 0;
-};
-
 using StreamFilter = std::function<bool(Stream)>;
 
 class Allocator {
@@ -82,7 +75,6 @@ class Allocator {
   virtual void reset_peaks() = 0;
   virtual void reset_accumulated() = 0;
   virtual std::vector<SegmentInfo> segments() const = 0;
-  virtual std::vector<PoolUsage> private_pools() const { return {}; }
 
   // The latest events, if the allocator keeps a journal; none unless started.
   virtual void start_journal(std::size_t) { throw InvalidArgument("this allocator keeps no journal"); }

@@ -38,7 +38,6 @@ class GMLakeAllocator final : public Allocator {
   void reset_peaks() override;
   void reset_accumulated() override;
   std::vector<SegmentInfo> segments() const override;
-  std::vector<PoolUsage> private_pools() const override;
   void check() const override;
   void start_journal(std::size_t entries) override;
   void resize_journal(std::size_t entries) override;

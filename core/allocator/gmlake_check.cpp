@@ -117,14 +117,6 @@ std::vector<SegmentInfo> GMLakeAllocator::segments() const {
   return result;
 }
 
-std::vector<PoolUsage> GMLakeAllocator::private_pools() const {
-  std::lock_guard guard(lock_);
-  std::vector<PoolUsage> result;
-  for (const auto& [id, pool] : private_)
-    result.push_back({id, pool->slabs.bytes(), sum_of(pool->lake, pool->small).mapped});
-  return result;
-}
-
 // PyTorch's inactive_split: free memory that cannot be given back because a part of its chunk is in use. Found by
 // walking, so its peak is the highest value that anyone has looked at.
 void GMLakeAllocator::refresh_inactive() const {

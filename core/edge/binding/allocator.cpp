@@ -6,13 +6,11 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string_view.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/unordered_set.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
-#include <tuple>
 #include <unordered_set>
 #include <utility>
 
@@ -159,15 +157,6 @@ void bind_interface(nb::module_& m) {
       .def("reset_peaks", &Allocator::reset_peaks, Unlocked())
       .def("reset_accumulated", &Allocator::reset_accumulated, Unlocked())
       .def("segments", &Allocator::segments, Unlocked())
-      .def(
-          "private_pools",
-          [](const Allocator& a) {
-            std::vector<std::tuple<Pool, Bytes, Bytes>> result;
-            for (const PoolUsage& usage : a.private_pools())
-              result.emplace_back(Pool(usage.pool.capture, usage.pool.user), usage.small, usage.large);
-            return result;
-          },
-          Unlocked(), "Every private pool with the bytes of small and of large blocks that it holds.")
       .def(
           "start_journal",
           [](Allocator& a, Number entries) {

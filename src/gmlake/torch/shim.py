@@ -18,9 +18,6 @@ from gmlake.torch import history, snapshot
 
 _originals: dict[str, Any] = {}
 _observers: list[Callable[[int, int, int, int], object]] = []
-_pool_peaks: dict[tuple[int, tuple[int, int], str], int] = {}
-
-_NAMES = ("all", "small_pool", "large_pool")
 
 
 def install() -> None:
@@ -57,18 +54,9 @@ def statistics(device: int) -> dict[str, Any]:
     allocator = _allocator(device)
     if allocator is None:
         found = _core.make_allocator("gmlake", _core.SimulatedDriver()).statistics()
-        pools = []
     else:
         found = allocator.statistics()
-        pools = allocator.private_pools()
     found.pop("gmlake", None)
-    found["reserved_bytes_by_private_pools"] = {
-        pool: {
-            name: _held(device, pool, name, size)
-            for name, size in zip(_NAMES, (small + large, small, large), strict=True)
-        }
-        for pool, small, large in pools
-    }
     return found
 
 
@@ -79,19 +67,10 @@ def _common_statistics(device: int) -> dict[str, Any]:
     return found
 
 
-def _held(device: int, pool: tuple[int, int], name: str, size: int) -> dict[str, int]:
-    """A pool's memory is counted when it is asked for; its peak is the highest value that anyone has looked at."""
-    peak = max(size, _pool_peaks.get((device, pool, name), 0))
-    _pool_peaks[device, pool, name] = peak
-    return {"current": size, "peak": peak, "allocated": peak, "freed": peak - size}
-
-
 def _reset_peaks(device: int) -> None:
     if (allocator := _allocator(device)) is not None:
         allocator.reset_peaks()
         _core.reset_rival_peaks(device)
-    for key in [key for key in _pool_peaks if key[0] == device]:
-        del _pool_peaks[key]
 
 
 def _reset_accumulated(device: int) -> None:
