@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gmlake.trace import Kind, read_trace
+from gmlake.trace import Kind, Trace, read_trace
 from tests.emulator.running import Emulated
 
 SMALL = ("--layers", 2, "--hidden", 256, "--steps", 10, "--batch", 3, "--longest", 128)
@@ -12,7 +12,7 @@ SMALL = ("--layers", 2, "--hidden", 256, "--steps", 10, "--batch", 3, "--longest
 
 def test_values_do_not_change_what_the_example_allocates(emulated: Emulated, root: Path, tmp_path: Path) -> None:
     """With real values and without: the same requests in the same order, so the demonstration's figures are right."""
-    traces = []
+    traces: list[Trace] = []
     for options in ([], ["--compute"]):
         trace = tmp_path / f"{len(traces)}.gmt"
         done = emulated(root / "examples" / "lora.py", "--record", trace, *options, arguments=SMALL)
