@@ -5,6 +5,7 @@ Started by its test under `gmlake run --emulate ... --compute`; writes a JSON fi
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import traceback
@@ -82,9 +83,9 @@ def differences(expected: Results, found: Results) -> Iterator[str]:
 def main() -> None:
     """Run the programs of the modules that are named, and write what differed to the file that is named first."""
     warnings.simplefilter("ignore")
-    sys.modules["computed"] = sys.modules["__main__"]
+    sys.modules["tests.emulator.computed"] = sys.modules["__main__"]
     for module in sys.argv[2:]:
-        __import__(module)
+        importlib.import_module(f"tests.emulator.{module}")
     Path(sys.argv[1]).write_text(json.dumps({name: compare(name) for name in PROGRAMS}))
 
 

@@ -6,14 +6,15 @@ import contextlib
 from typing import Any
 
 import torch
-from computed import Results, program, train
 from torch import nn
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
 
+from tests.emulator.computed import Results, program, train
 
-class Block(nn.Module):
+
+class Block(nn.Module):  # type: ignore[misc]
     """A transformer's block; attention is composed, or PyTorch's."""
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0, composed: bool = False) -> None:
@@ -40,7 +41,7 @@ class Block(nn.Module):
         return x + self.mlp(self.second(x))
 
 
-class Language(nn.Module):
+class Language(nn.Module):  # type: ignore[misc]
     """A small language model."""
 
     def __init__(self, recompute: bool | None = None, width: int = 32, **options: Any) -> None:

@@ -8,9 +8,10 @@ import threading
 from typing import Any
 
 import torch
-from computed import Results, program, train
 from torch import nn
 from torch.nn import functional
+
+from tests.emulator.computed import Results, program, train
 
 
 def perceptron() -> nn.Module:
@@ -76,7 +77,7 @@ def other_optimizers(device: str) -> Results:
 def lora(device: str) -> Results:
     """A frozen layer and a trained correction of low rank."""
 
-    class Adapted(nn.Module):
+    class Adapted(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.base = nn.Linear(10, 3).requires_grad_(False)
@@ -92,7 +93,7 @@ def lora(device: str) -> Results:
 def mixture_of_experts(device: str) -> Results:
     """Every token goes to two of four experts; how many each gets depends on the data."""
 
-    class Experts(nn.Module):
+    class Experts(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.gate = nn.Linear(10, 4)

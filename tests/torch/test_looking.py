@@ -84,7 +84,8 @@ if ours:
     statistics = _core.rival_statistics(0)
 else:
     statistics = torch.cuda.memory_stats_as_nested_dict()
-print(json.dumps([statistics[name]["all"][kind] for name in ("reserved_bytes", "segment") for kind in ("current", "peak")]))
+kinds = [statistics[name]["all"] for name in ("reserved_bytes", "segment")]
+print(json.dumps([[kind["current"], kind["peak"]] for kind in kinds]))
 """
     assert gmlake(program, env={"GMLAKE_COMPARE": "1"}) == native(program)
 

@@ -61,7 +61,7 @@ def train(
         optimizer.zero_grad()
         found[name].append(needed(loss.detach()))
         del loss
-    total = sum(float(p.detach().double().sum()) for p in model.parameters())
+    total = float(sum(float(p.detach().double().sum()) for p in model.parameters()))
     found[name].append({"parameters": total.hex()})
 
 
@@ -105,7 +105,7 @@ def offloaded() -> None:
     train("offloaded", model, [batch(700, 256) for _ in range(3)], loss)
 
 
-class Adapted(nn.Module):
+class Adapted(nn.Module):  # type: ignore[misc]
     """A frozen layer and two thin ones that are trained."""
 
     def __init__(self, width: int) -> None:
@@ -123,7 +123,7 @@ def lora() -> None:
     train("lora", model, [batch(600, 512) for _ in range(3)], lambda x: model(x).square().mean())
 
 
-class Experts(nn.Module):
+class Experts(nn.Module):  # type: ignore[misc]
     """Each token goes to the best two of four experts, as many to each as fit."""
 
     def __init__(self, width: int) -> None:

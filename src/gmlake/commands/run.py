@@ -185,7 +185,11 @@ def _explain(status: int, findings: Findings, plan: Plan, memory_ran_out: bool) 
     elif any("MemoryError" in text and "OutOfMemory" not in text for text in ended):
         _say("this machine has not enough memory for what the command keeps outside of the device; make it smaller")
     elif any("OutOfMemoryError" in text for text in ended):
-        other = "" if any(process.get("backend") == "gmlake" for process in findings.processes) else ", or --allocator gmlake"
+        other = (
+            ""
+            if any(process.get("backend") == "gmlake" for process in findings.processes)
+            else ", or --allocator gmlake"
+        )
         _say(f"memory of {where} ran out; try a larger one{other}")
     return status if status >= 0 else 128 - status
 

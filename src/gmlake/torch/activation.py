@@ -102,7 +102,9 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise CannotEnable(f"PyTorch cannot be imported ({error}); install it beside gmlake: pip install torch") from None
+        raise CannotEnable(
+            f"PyTorch cannot be imported ({error}); install it beside gmlake: pip install torch"
+        ) from None
     if not hasattr(torch._C, "_cuda_customAllocator"):
         raise CannotEnable(f"torch {torch.__version__} has no CUDA; install a CUDA build of PyTorch")
     from gmlake.torch import shim
@@ -116,7 +118,9 @@ def _torch() -> Any:
         raise CannotEnable("CUDA is in use already; call gmlake.enable() before the first use of the GPU")
     backend = torch._C._cuda_getAllocatorBackend()
     if backend != "native":
-        raise CannotEnable(f"PyTorch was told to use the allocator '{backend}'; GMLake takes the place of 'native' only")
+        raise CannotEnable(
+            f"PyTorch was told to use the allocator '{backend}'; GMLake takes the place of 'native' only"
+        )
     return torch
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gmlake import _core
 from gmlake.errors import CannotEnable, UserError
 
 

@@ -102,7 +102,7 @@ def _events(journal: list[_core.JournalEntry], frames: dict[int, history.Frames]
             stream, size = known.pop(address, (stream, size))
         if action is None:
             continue
-        event = {
+        event: dict[str, Any] = {
             "action": action,
             "device_free" if action == "oom" else "addr": address,
             "size": size,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
+from gmlake.emulator.inside import native
 from gmlake.emulator.inside.settings import Settings
 
 
@@ -20,11 +21,12 @@ def start(text: str) -> None:
     if settings.record is not None:
         _part("recording").start(settings)
     if settings.device is not None:
-        _part("values").start(settings)
-        if settings.compute:
+        if not settings.compute:
+            _part("values").start(settings)
+        if settings.compute or native.configured("hazards") == "1":
             compute = _part("compute")
             compute.start(settings)
-            _part("report").add("not_computed", compute.not_redone)
+            _part("report").add("not_computed", compute.not_computed)
         if settings.solo is not None:
             _part("ranks").start(settings.solo.world_size, settings.solo.rank)
         else:

@@ -29,7 +29,7 @@ def on_host(tensor: Tensor) -> Tensor:
     if not tensor.is_cuda:
         return tensor
     if tensor.layout is not torch.strided:
-        raise NotImplementedError(f"tensors of layout {tensor.layout}")
+        return _sparse_on_host(tensor)
     # Not through the tensor's storage: once Python has seen that, autograd takes it for shared, and does not add
     # gradients in place.
     address, size = span(tensor)
@@ -43,6 +43,15 @@ def on_host(tensor: Tensor) -> Tensor:
     if tensor.is_neg():
         host = torch._neg_view(host)
     return host
+
+
+def _sparse_on_host(tensor: Tensor) -> Tensor:
+    if tensor.layout is not torch.sparse_coo:
+        raise NotImplementedError(f"tensors of layout {tensor.layout}")
+    indices, values = on_host(tensor._indices()), on_host(tensor._values())
+    return torch.sparse_coo_tensor(
+        indices, values, _shape(tensor), is_coalesced=tensor.is_coalesced(), check_invariants=False
+    )
 
 
 def arguments(value: Any) -> Any:

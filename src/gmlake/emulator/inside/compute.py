@@ -19,11 +19,12 @@ from typing import Any
 
 import torch
 
-from gmlake.emulator.inside import accesses, aliasing, generators, graphs, native, powers, report, sizes
+from gmlake.emulator.inside import accesses, aliasing, generators, graphs, layouts, native, powers, report, sizes
 from gmlake.emulator.inside.operators import Operator, covered
+from gmlake.emulator.inside.settings import Settings
 
 _C = torch._C
-_not_redone: dict[str, str] = {}
+_not_computed: dict[str, str] = {}
 _library: Any = None
 
 # What an error of the CPU's operator says when the CPU cannot do it. Any other error is one of the program's, for
@@ -39,25 +40,38 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
-def start(settings: object = None) -> int:
-    """Put the kernels in place; returns how many operators they serve."""
+def start(settings: Settings) -> None:
+    """Put the kernels in place. Without `compute` they only tell the device what operators read and write."""
     global _library
     _library = torch.library.Library("aten", "IMPL")
     shadow = _Shadow()
-    graphs.start()
-    native.on_read(_looked)
-    operators = list(covered())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a kernel is replaced is the purpose
-        for operator in operators:
-            _library.impl(operator.name.removeprefix("aten::"), shadow.kernel(operator), "CUDA", with_keyset=True)
-    report.add("not_redone", lambda: not_redone() or None)
-    return len(operators)
+        for operator in list(covered()):
+            _replace(operator, shadow.kernel(operator) if settings.compute else shadow.watched(operator), "CUDA")
+        if settings.compute:
+            _replace_other_layouts(shadow.state)
+    if settings.compute:
+        graphs.start()
+        native.on_read(_looked)
+        report.add("not_computed", lambda: not_computed() or None)
 
 
-def not_redone() -> dict[str, str]:
+def _replace_other_layouts(state: tuple[Any, Any]) -> None:
+    for operator in list(layouts.concerned(layouts.SPARSE)):
+        _replace(operator, layouts.sparse(operator, state), layouts.SPARSE)
+    for key, kind in layouts.OTHERS.items():
+        for operator in list(layouts.concerned(key)):
+            _replace(operator, layouts.untold(operator, kind, _tell), key)
+
+
+def _replace(operator: Operator, kernel: Callable[..., Any], key: str) -> None:
+    _library.impl(operator.name.removeprefix("aten::"), kernel, key, with_keyset=True)
+
+
+def not_computed() -> dict[str, str]:
     """Operators that ran but could not be redone on the CPU, and why: what depends on them is not real."""
-    return dict(sorted(_not_redone.items()))
+    return dict(sorted(_not_computed.items()))
 
 
 class _Shadow:
@@ -69,8 +83,7 @@ class _Shadow:
         self._hazards = native.configured("hazards") == "1"
         # The redo runs below autograd, in the state of a fresh thread: no mode, no autocast, no transform.
         with _C._AutoDispatchBelowADInplaceOrView():
-            self._include = _C._dispatch_tls_local_include_set()
-            self._exclude = _C._dispatch_tls_local_exclude_set()
+            self.state = (_C._dispatch_tls_local_include_set(), _C._dispatch_tls_local_exclude_set())
 
     def kernel(self, operator: Operator) -> Callable[..., Any]:
         """The kernel that replaces the operator's own."""
@@ -79,6 +92,30 @@ class _Shadow:
         if operator.name == "aten::copy_":
             return self._copy(operator)
         return self._host_after(operator)
+
+    def watched(self, operator: Operator) -> Callable[..., Any]:
+        """The operator's own kernel, whose accesses are told; those of the operators that it calls are among them."""
+        among = self._numbers.among
+        original = self._instead.get(operator.name, operator.kernel)
+
+        def run(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+            args = among(operator.tensors, args)
+            if _thread.inside is not None:
+                return original(keyset, *args, **kwargs)
+            _thread.inside = (operator, args)
+            try:
+                result = original(keyset, *args, **kwargs)
+            except BaseException:
+                args, kwargs = (), {}
+                raise
+            finally:
+                _thread.inside = None
+            if not graphs.capturing():
+                with _C.DisableTorchFunction():
+                    accesses.report(operator, args, kwargs, result)
+            return result
+
+        return run
 
     def _host_after(self, operator: Operator) -> Callable[..., Any]:
         """The device's kernel runs and allocates the results; then the CPU fills them."""
@@ -97,6 +134,9 @@ class _Shadow:
             _thread.inside = None if operator.looking else (operator, args)
             try:
                 result = original(keyset, *args, **kwargs)
+            except BaseException:
+                args, kwargs = (), {}  # the traceback keeps this frame, which must not keep tensors
+                raise
             finally:
                 _thread.inside = None
             result = self._redo(operator, args, kwargs, result, capturing)
@@ -132,7 +172,7 @@ class _Shadow:
             if graphs.capturing():
                 return operator.kernel(keyset, *args, **kwargs)  # which cannot be captured, and says so
             out = kwargs.pop("out", None)
-            with _C._ForceDispatchKeyGuard(self._include, self._exclude), _C.DisableTorchFunction():
+            with _C._ForceDispatchKeyGuard(*self.state), _C.DisableTorchFunction():
                 answers = function(*aliasing.arguments(args), **kwargs)
                 result = sizes.results(operator.name, answers, out, args[0].device)
                 _store(aliasing.arguments(result), answers)
@@ -146,7 +186,7 @@ class _Shadow:
         self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, capturing: bool
     ) -> Any:
         answer = None
-        with _C._ForceDispatchKeyGuard(self._include, self._exclude), _C.DisableTorchFunction():
+        with _C._ForceDispatchKeyGuard(*self.state), _C.DisableTorchFunction():
             try:
                 call = _Call(operator, args, kwargs, result)
                 if capturing:
@@ -160,7 +200,7 @@ class _Shadow:
         return answer if operator.answers and answer is not None else result
 
     def _replay(self, call: _Call) -> None:
-        with _C._ForceDispatchKeyGuard(self._include, self._exclude), _C.DisableTorchFunction():
+        with _C._ForceDispatchKeyGuard(*self.state), _C.DisableTorchFunction():
             try:
                 call()
             except (NotImplementedError, RuntimeError) as error:
@@ -203,6 +243,9 @@ def _store(result: Any, answer: Any) -> None:
     if isinstance(result, torch.Tensor):
         if not isinstance(answer, torch.Tensor) or (answer.numel() == 0 and answer.dim() == 1):
             return  # the CPU's path does not have it, and so nobody reads it
+        if result.layout is torch.sparse_coo:
+            result._indices().copy_(answer._indices())
+            result, answer = result._values(), answer._values()
         if result.shape != answer.shape:
             raise NotImplementedError(f"{tuple(result.shape)} on the device, {tuple(answer.shape)} on the CPU")
         result.copy_(answer)
@@ -216,21 +259,22 @@ def _note(name: str, error: Exception) -> None:
     message = str(error).partition("\n")[0]
     if not isinstance(error, NotImplementedError) and not any(words in message for words in _UNABLE):
         raise error
-    if name not in _not_redone:
-        _tell(name, message.partition(". This could be")[0])
+    _tell(name, message.partition(". This could be")[0])
 
 
 def _tell(name: str, why: str) -> None:
-    _not_redone[name] = why
-    sys.stderr.write(f"gmlake: {name} could not be redone on the CPU ({why}); what follows from it is not real\n")
+    """Say it the first time."""
+    if name not in _not_computed:
+        _not_computed[name] = why
+        sys.stderr.write(f"gmlake: {name} could not be redone on the CPU ({why}); what follows from it is not real\n")
 
 
 def _looked(source: int, size: int) -> None:
-    """Called by the device after it copied to the host: did a kernel read what only its own work could have put there?"""
+    """Called by the device after a copy to the host: did a kernel read what only its own work could have put there?"""
     if _thread.inside is None:
         return
     operator, args = _thread.inside
-    if operator.name in _not_redone or operator.name == "aten::copy_":
+    if operator.name in _not_computed or operator.name == "aten::copy_":
         return
     for tensor in aliasing.tensors(args):
         start, length = aliasing.span(tensor)

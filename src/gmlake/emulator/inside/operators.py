@@ -17,7 +17,15 @@ from gmlake.emulator.inside.equivalents import EQUIVALENTS
 _C = torch._C
 
 # Composed on CUDA, of operators that have no counterpart on the CPU or none that gives the same bits.
-_WHOLE = ("aten::convolution", "aten::copy_", "aten::ldexp.Tensor", "aten::ldexp.out", "aten::ldexp_")
+_WHOLE = (
+    "aten::conj_physical_",
+    "aten::convolution",
+    "aten::copy_",
+    "aten::ldexp.Tensor",
+    "aten::ldexp.out",
+    "aten::ldexp_",
+    "aten::mode.values",
+)
 
 _WITHOUT_VALUES = {
     "aten::_cslt_sparse_mm_search",
@@ -50,13 +58,13 @@ _BY_GRADIENT = {
 
 
 class Operator:
-    """One overload: its kernel for CUDA, and what a redo has to know."""
+    """One overload: its kernel for the device, and what a redo has to know."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, key: str = "CUDA") -> None:
         packet, _, overload = name.removeprefix("aten::").partition(".")
         self.name = name
         self.overload: Any = getattr(getattr(torch.ops.aten, packet), overload or "default")
-        self.kernel: Callable[..., Any] = torch.library.get_kernel(name, "CUDA").call_boxed
+        self.kernel: Callable[..., Any] = torch.library.get_kernel(name, key).call_boxed
         schema = self.overload._schema
         # Where a tensor is expected, a number may stand: by position, because none of them is keyword-only.
         self.tensors = frozenset(
@@ -78,16 +86,16 @@ class Operator:
         self.looking = packet.startswith(_LOOKING) and not packet.endswith("_")
         self.by_gradient = packet in _BY_GRADIENT
 
+    def has_values(self) -> bool:
+        """Whether it computes anything, or writes to what it is given."""
+        if self.name in _WITHOUT_VALUES or torch.Tag.inplace_view in self.overload.tags:
+            return False
+        results = self.overload._schema.returns
+        return not any(result.alias_info is not None and not result.alias_info.is_write for result in results)
+
 
 def _is_written(value: Any) -> bool:
     return value.alias_info is not None and bool(value.alias_info.is_write)
-
-
-def _has_values(operator: Operator) -> bool:
-    schema = operator.overload._schema
-    if operator.name in _WITHOUT_VALUES or torch.Tag.inplace_view in operator.overload.tags:
-        return False
-    return not any(result.alias_info is not None and not result.alias_info.is_write for result in schema.returns)
 
 
 def covered() -> Iterator[Operator]:
@@ -97,5 +105,5 @@ def covered() -> Iterator[Operator]:
             continue
         if _C._dispatch_has_kernel_for_dispatch_key(name, "CUDA") or name in _WHOLE:
             operator = Operator(name)
-            if _has_values(operator):
+            if operator.has_values():
                 yield operator

@@ -14,6 +14,8 @@ import torch
 from gmlake.emulator.inside.aliasing import Tensor
 
 HOST_FIRST = {
+    "aten::_to_sparse",
+    "aten::_to_sparse.sparse_dim",
     "aten::_unique",
     "aten::_unique2",
     "aten::mode",  # of a fixed size, but its kernel searches on the host for what it has sorted
@@ -30,6 +32,11 @@ def results(name: str, answers: Any, out: Tensor | None, device: torch.device) -
     if out is not None:
         return out if out.shape == answers.shape else out.resize_(answers.shape)
     if isinstance(answers, torch.Tensor):
+        if answers.layout is torch.sparse_coo:
+            indices, values = (results(name, part, None, device) for part in (answers._indices(), answers._values()))
+            return torch.sparse_coo_tensor(
+                indices, values, answers.shape, is_coalesced=answers.is_coalesced(), check_invariants=False
+            )
         if name == "aten::nonzero":  # CUDA's has one row for each dimension, and is returned transposed
             return torch.empty(answers.shape[::-1], dtype=answers.dtype, device=device).t()
         return torch.empty(answers.shape, dtype=answers.dtype, device=device)

@@ -11,6 +11,7 @@ import linecache
 import sys
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Literal
 
 import torch
 
@@ -35,7 +36,7 @@ def start(settings: object) -> None:
 
 
 def places() -> list[dict[str, object]]:
-    """Every line that read values: where it is, what it says, how often, and how many bytes. The most frequent first."""
+    """Every line that read values: where it is, what it says, how often, how many bytes. The most frequent first."""
     found = []
     for place, (times, size) in sorted(_reads.items(), key=lambda item: -item[1][0]):
         if place is None:
@@ -43,15 +44,13 @@ def places() -> list[dict[str, object]]:
             continue
         code, line = place
         source = linecache.getline(code.co_filename, line).strip()
-        found.append(
-            {"place": f"{_shown(code.co_filename)}:{line}", "source": source, "times": times, "bytes": size}
-        )
+        found.append({"place": f"{_shown(code.co_filename)}:{line}", "source": source, "times": times, "bytes": size})
     return found
 
 
 def _shown(name: str) -> str:
     """A file as a person would name it: from the working folder, or from the folder of packages."""
-    folder, packages, rest = name.rpartition("/site-packages/")
+    _, packages, rest = name.rpartition("/site-packages/")
     if packages:
         return rest
     here = str(Path.cwd()) + "/"
@@ -72,7 +71,7 @@ def _read(_source: int, size: int) -> None:
         return
 
 
-def _place(frame: FrameType | None) -> Place | None | bool:
+def _place(frame: FrameType | None) -> Place | Literal[False] | None:
     """The innermost line outside PyTorch; None if there is none; False if PyTorch only puts data away."""
     for _ in range(_FARTHEST):
         if frame is None:

@@ -74,7 +74,8 @@ class _Attention:
                 if sums.numel():
                     sums[..., : logarithms.shape[-1]] = logarithms
             else:
-                found = self.composed(*self.tensors, self.bias)
+                q, k, v = self.tensors
+                found = self.composed(q, k, v, self.bias)
                 sums.fill_(math.nan)
             output[..., : found.shape[-1]] = found
 

@@ -49,4 +49,4 @@ def fused_dropout(source: Tensor, p: float, generator: torch.Generator | None = 
 @stands_for("_masked_scale")
 def masked_scale(source: Tensor, mask: Tensor, scale: float) -> Tensor:
     """What _fused_dropout's backward uses."""
-    return native_dropout_backward(source, mask, scale)  # type: ignore[no-any-return]
+    return native_dropout_backward(source, mask, scale)

@@ -12,7 +12,7 @@ _aten = torch.ops.aten
 
 
 def _statistics(source: Tensor, weight: Tensor | None, *saved: Tensor | None) -> list[Tensor | None]:
-    """Statistics in the CPU's type: that of the parameters, else of the input. CUDA keeps float, which loses nothing."""
+    """Statistics in the CPU's type: that of the parameters, else of the input. CUDA keeps float, which loses none."""
     dtype = source.dtype if weight is None else weight.dtype
     return [None if each is None else each.to(dtype) for each in saved]
 

@@ -132,8 +132,5 @@ def cudnn_rnn_backward(source: Tensor, weight: list[Tensor], weight_stride0: int
     def again() -> list[Tensor | None]:
         return gradients(network.forward, [source, hx, cx, *weight], wanted, after)
 
-    if train and dropout > 0:
-        found = _draws.again(output.data_ptr(), again)
-    else:
-        found = again()
+    found = _draws.again(output.data_ptr(), again) if train and dropout > 0 else again()
     return found[0], found[1], found[2], found[3:]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 
 
 class Equivalent(NamedTuple):
