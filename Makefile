@@ -21,8 +21,10 @@ demo: .venv/trainable
 	@echo "1. $(LORA), a LoRA fine-tuning of a 7B model, on an emulated A100 with PyTorch's own allocator:"
 	@$(BIN)/gmlake run --emulate a100-80g --record $(TRACE) -f -- python $(LORA)
 	@echo; echo "2. The same with PyTorch's expandable segments:"
-	@PYTORCH_ALLOC_CONF=expandable_segments:True $(BIN)/gmlake run --emulate a100-80g -- python $(LORA)
-	@echo; echo "3. The recorded trace on every allocator, GMLake among them:"
+	@$(BIN)/gmlake run --emulate a100-80g --allocator expandable -- python $(LORA)
+	@echo; echo "3. The same with GMLake in its place:"
+	@$(BIN)/gmlake run --emulate a100-80g --allocator gmlake -- python $(LORA)
+	@echo; echo "4. The recorded trace on every allocator:"
 	@$(BIN)/gmlake replay $(TRACE)
 
 # With everything installed nothing may be skipped for want of PyTorch.

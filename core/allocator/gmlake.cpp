@@ -243,9 +243,7 @@ Statistics GMLakeAllocator::statistics() const {
 
 Totals GMLakeAllocator::totals() const {
   std::lock_guard guard(lock_);
-  Statistics statistics;
-  supply_.tally.show(statistics);
-  return {static_cast<Bytes>(statistics.allocated_bytes.all().current), supply_.chunks.reserved()};
+  return {supply_.tally.allocated(), supply_.chunks.reserved()};
 }
 
 void GMLakeAllocator::start_journal(std::size_t entries) {

@@ -41,7 +41,10 @@ class Tally {
   void postpone(PoolKind kind, Bytes bytes) { linger(kind, 1, static_cast<std::int64_t>(bytes)); }
   void settle(PoolKind kind, Bytes bytes) { linger(kind, -1, -static_cast<std::int64_t>(bytes)); }
 
-  Bytes active() const;      // bytes
+  Bytes allocated() const {  // bytes that the client has
+    return static_cast<Bytes>(sides_[0].active[all_bytes] + sides_[1].active[all_bytes]);
+  }
+  Bytes active() const;      // the same and what lingers
   Bytes high_water() const;  // the most it ever was, whichever peaks were reset
 
   void show(Statistics& statistics) const;

@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
+#include <cstring>
 
 #include "device/device.h"
 
@@ -13,6 +13,8 @@ namespace {
 using Result = int;
 constexpr Result invalid_argument = 2;
 constexpr Result not_supported = 3;
+// "gmlake emulated" in hexadecimal, as the driver gives it (cuDeviceGetUuid); the last byte is the device.
+constexpr char uuid_without_device[] = "GPU-676d6c61-6b65-2065-6d75-6c61746564";
 
 // Handles are device numbers plus one, so that null is none.
 void* handle_of(int device) {
@@ -30,6 +32,14 @@ struct Process {
   unsigned id;
   unsigned long long used;
   unsigned gpu_instance, compute_instance;
+};
+
+struct FabricInfo {
+  unsigned version;
+  unsigned char cluster[16];
+  Result status;
+  unsigned clique;
+  unsigned char state;
 };
 
 }  // namespace
@@ -90,12 +100,14 @@ GMLAKE_EXPORT Result nvmlDeviceGetHandleByPciBusId_v2(const char* text, void** h
   return nvmlDeviceGetHandleByIndex_v2(bus - 1, handle);
 }
 GMLAKE_EXPORT Result nvmlDeviceGetHandleByUUID(const char* text, void** handle) {
+  const std::size_t length = std::strlen(uuid_without_device);
   unsigned index = 0;
-  if (std::sscanf(text, "GPU-676d6c61-6b65-2065-6d75-6c6174656%x", &index) != 1) return invalid_argument;
-  return nvmlDeviceGetHandleByIndex_v2(index & 0xff, handle);
+  if (std::strncmp(text, uuid_without_device, length) != 0 || std::sscanf(text + length, "%2x", &index) != 1)
+    return invalid_argument;
+  return nvmlDeviceGetHandleByIndex_v2(index, handle);
 }
 GMLAKE_EXPORT Result nvmlDeviceGetUUID(void* handle, char* text, unsigned size) {
-  std::snprintf(text, size, "GPU-676d6c61-6b65-2065-6d75-6c61746564%02x", device_of(handle));
+  std::snprintf(text, size, "%s%02x", uuid_without_device, device_of(handle));
   return 0;
 }
 GMLAKE_EXPORT Result nvmlDeviceGetName(void* handle, char* text, unsigned size) {
@@ -135,10 +147,13 @@ GMLAKE_EXPORT Result nvmlDeviceGetP2PStatus(void*, void*, int, int* status) {
   *status = 0;
   return 0;
 }
-// No NVLink and no fabric: callers take another way.
-GMLAKE_EXPORT Result nvmlDeviceGetGpuFabricInfoV(void*, void*) {
-  return not_supported;
+// No fabric, said as the driver says it of a card without: the call succeeds, the state is "not supported".
+GMLAKE_EXPORT Result nvmlDeviceGetGpuFabricInfoV(void* handle, FabricInfo* info) {
+  if (!exists(device_of(handle))) return invalid_argument;
+  *info = {info->version, {}, 0, 0, 0};
+  return 0;
 }
+// No NVLink either: callers take another way.
 GMLAKE_EXPORT Result nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, int*) {
   return not_supported;
 }

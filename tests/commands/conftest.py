@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -60,3 +61,8 @@ def assert_refused(done: subprocess.CompletedProcess[str], complaint: str, statu
     assert done.stderr.startswith("gmlake: error: ")
     assert complaint in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def heed_interrupts() -> None:
+    """A shell that starts the tests in the background lets them ignore interrupts, and so whatever they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

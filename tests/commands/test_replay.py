@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .conftest import MIB, Cli, assert_refused
+from .conftest import MIB, Cli, assert_refused, heed_interrupts
 
 KEYS_OF_THE_CONTRACT = {
     "trace",
@@ -187,12 +187,17 @@ def test_an_interrupt_is_quiet(tmp_path: Path) -> None:
     # Hundreds of replays one after the other: no machine is through before the interrupt.
     allocators = [f"--allocator=caching:max_split_size_mb={limit}" for limit in range(21, 521)]
     command = [sys.executable, "-m", "gmlake", "replay", "busy.npz", "--check", "--jobs=1", *allocators]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
-        while process.poll() is None and not replaying(process.pid):
-            time.sleep(0.02)
-        assert process.poll() is None, "the replay ended before it could be interrupted"
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+    with subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heed_interrupts
+    ) as process:
+        try:
+            while process.poll() is None and not replaying(process.pid):
+                time.sleep(0.02)
+            assert process.poll() is None, "the replay ended before it could be interrupted"
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert (process.returncode, errors) == (130, "gmlake: interrupted\n")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Cli, assert_refused
+from .conftest import Cli, assert_refused, heed_interrupts
 
 PYTHON = (sys.executable, "-c")
 
@@ -83,6 +83,7 @@ def test_a_signal_to_the_group_arrives_once() -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
+        preexec_fn=heed_interrupts,
     )
     assert process.stdout is not None
     process.stdout.readline()

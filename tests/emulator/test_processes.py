@@ -220,6 +220,7 @@ def test_a_signal_ends_a_wait(tmp_path: Path) -> None:
         import os, signal, threading, time
         comm, buffer = nccl.meet("{tmp_path}/id", ranks, rank), nccl.zeros(4, INT32)
         if rank == 0:
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have it ignore
             threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
             try:
                 nccl.call("ncclAllReduce", buffer, buffer, 4, INT32, SUM, comm, 0)

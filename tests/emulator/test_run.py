@@ -158,7 +158,7 @@ def test_starting_costs_little(emulated: Emulated, tmp_path: Path) -> None:
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    # PyTorch cannot be imported without NVIDIA's libraries or ours: the plain import has those preloaded, and no more.
+    # Without NVIDIA's libraries or ours PyTorch cannot be imported: the plain import has the preloaded ones only.
     child = environment(Plan(tmp_path, CATALOGUE[0]), os.environ)
     bare = {name: value for name, value in child.items() if name != "GMLAKE_EMULATE"}
     plain = [sys.executable, "-c", "import torch"]

@@ -46,7 +46,7 @@ def _page(device: int) -> str:
         f"GMLake {__version__} on GPU {device}",
         "",
         f"  {'peak requested':<18}{_core.format_bytes(peaks['requested']):>12}   what the program asked for",
-        f"  {'peak active':<18}{_core.format_bytes(peaks['active']):>12}   rounded, and what streams still used",
+        f"  {'peak active':<18}{_core.format_bytes(peaks['active']):>12}   rounded, with what streams still used",
         f"  {'peak reserved':<18}{_core.format_bytes(peaks['reserved']):>12}   taken from the device; "
         f"{own['utilisation']:.1%} of it in use at the peak",
         *_saving(device, peaks["reserved"]),

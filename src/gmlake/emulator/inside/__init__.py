@@ -24,9 +24,7 @@ def start(text: str) -> None:
         if not settings.compute:
             _part("values").start(settings)
         if settings.compute or native.configured("hazards") == "1":
-            compute = _part("compute")
-            compute.start(settings)
-            _part("report").add("not_computed", compute.not_computed)
+            _part("compute").start(settings)
         if settings.solo is not None:
             _part("ranks").start(settings.solo.world_size, settings.solo.rank)
         else:
