@@ -1,6 +1,7 @@
 # make demo    install into .venv and fine-tune a 7B model on an emulated A100, under three allocators
 # make test    the same environment, then linters, types, sanitizers and all tests
 # make bench   the benchmarks
+# make evaluation   the paper's evaluation again, into docs/evaluation.md
 # Needs python3 with its venv module and a C++20 compiler; everything else comes from PyPI into .venv.
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ NATIVE := $(shell find core emulator tests/native bench/native -name '*.h' -o -n
 BUILD_TOOLS := $(shell sed -n 's/^requires = \[\(.*\)\]/\1/p' pyproject.toml | tr -d ',')
 PIP := $(BIN)/pip --disable-pip-version-check -qq
 
-.PHONY: demo test bench lint sanitize clean
+.PHONY: demo test bench evaluation lint sanitize clean
 .DELETE_ON_ERROR:
 
 LORA := examples/lora.py
@@ -46,6 +47,9 @@ sanitize: .venv/tools
 
 bench: .venv/developing
 	@$(BIN)/python -m bench
+
+evaluation: .venv/installed
+	@$(BIN)/gmlake workloads run paper --markdown docs/evaluation.md
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

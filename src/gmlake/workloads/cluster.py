@@ -6,6 +6,7 @@ machines of the cluster need gmlake, in the same version; traces are small and t
 
 from __future__ import annotations
 
+import socket
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -19,6 +20,7 @@ from gmlake.workloads.results import from_json
 from gmlake.workloads.running import Elsewhere, Report, Task
 
 TRIES_AGAIN = 3  # of a task whose worker died
+PATIENCE = 5  # seconds until a cluster must answer
 
 
 def on_ray(address: str, began: Callable[[int], None], ended: Callable[[], None]) -> Elsewhere:
@@ -77,10 +79,18 @@ def _import() -> Any:
 
 def _connect(ray: Any, address: str) -> None:
     try:
+        _knock(address)
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-    except Exception as error:
-        why = str(error).strip().splitlines() or [type(error).__name__]
+    except (OSError, ValueError, RuntimeError) as error:  # the latter two are Ray's
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"no Ray cluster answers at '{address}' ({why[0]}); start one with: ray start --head, and give its address "
+            f"no Ray cluster answers at '{address}' ({why}); start one with: ray start --head, and give its address "
             "or 'auto'"
         ) from None
+
+
+def _knock(address: str) -> None:
+    """OSError if nobody listens: Ray itself would try for many minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host, int(port)), PATIENCE).close()

@@ -22,11 +22,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gmlake.emulator.devices import find_device
 from gmlake.emulator.launch import Plan, default_gpus, environment
 from gmlake.emulator.session import gather
 from gmlake.errors import UserError
-from gmlake.trace import read_trace, write_trace
+from gmlake.trace import Trace, read_trace, write_trace
 from gmlake.workloads.workload import Workload
 
 DEVICE = "a100-80g"
@@ -141,8 +143,7 @@ def _keep(workload: Workload, session: Path, target: Path, whole: float, seconds
     findings = gather(session, session / "trace.gmt")
     if len(findings.traces) != 1:
         raise UserError(f"{workload.id} could not be recorded: it left {len(findings.traces)} traces, expected one")
-    trace = read_trace(findings.traces[0].path)
-    trace = replace(trace, time_us=None, streams=tuple(range(len(trace.streams))))
+    trace = canonical(read_trace(findings.traces[0].path))
     if trace.iterations != workload.iterations:
         raise UserError(f"{workload.id} has {trace.iterations} iterations, expected {workload.iterations}")
     unfinished = target.with_name(f".{target.name}.{os.getpid()}.gmt")
@@ -167,6 +168,15 @@ def _keep(workload: Workload, session: Path, target: Path, whole: float, seconds
     )
 
 
+def canonical(trace: Trace) -> Trace:
+    """The trace without what differs from run to run: times, and streams in the order of their addresses."""
+    used, first = np.unique(trace.stream, return_index=True)
+    order = sorted(range(len(used)), key=lambda place: (used[place] != 0, first[place]))  # the default stream stays 0
+    number = np.zeros(len(trace.streams), dtype=trace.stream.dtype)
+    number[used[order]] = np.arange(len(used))
+    return replace(trace, stream=number[trace.stream], time_us=None, streams=tuple(range(len(used))))
+
+
 def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
     """The last line about every workload."""
     path = folder / MANIFEST
@@ -178,5 +188,9 @@ def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
 
 def add_to_manifest(folder: Path, recorded: Recorded) -> None:
     """One more line."""
-    with (folder / MANIFEST).open("a") as file:
-        file.write(json.dumps(recorded.__dict__, sort_keys=True) + "\n")
+    path = folder / MANIFEST
+    try:
+        with path.open("a") as file:
+            file.write(json.dumps(recorded.__dict__, sort_keys=True) + "\n")
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}; make room and record again") from None

@@ -49,12 +49,13 @@ class Kept:
         self._results: dict[str, Result] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lines = self._path.read_text().splitlines() if self._path.exists() else []
+            text = self._path.read_text() if self._path.exists() else ""
         except OSError as error:
             raise UserError(
                 f"results cannot be kept in {folder}: {error.strerror}; choose another with --state"
             ) from None
-        for line in lines:
+        self._begin = "" if text.endswith("\n") or not text else "\n"  # after a line that was cut off
+        for line in text.splitlines():
             try:
                 entry = json.loads(line)
                 self._results[entry["key"]] = from_json(entry["result"])
@@ -68,8 +69,14 @@ class Kept:
     def add(self, name: str, result: Result) -> None:
         """Keep one more, at once."""
         self._results[name] = result
-        with self._path.open("a") as file:
-            file.write(json.dumps({"key": name, "result": result.to_json()}) + "\n")
+        try:
+            with self._path.open("a") as file:
+                file.write(f"{self._begin}{json.dumps({'key': name, 'result': result.to_json()})}\n")
+                self._begin = ""
+        except OSError as error:
+            raise UserError(
+                f"{self._path} cannot be written: {error.strerror}; what was finished is kept, make room and run again"
+            ) from None
 
 
 def from_json(data: dict[str, Any]) -> Result:

@@ -28,7 +28,8 @@ class Table:
         console.print(Text(self.note, style="dim"))
         drawn = Drawn(box=box.SIMPLE_HEAD, header_style="dim", padding=(0, 1), pad_edge=False)
         for number, head in enumerate(self.heads):
-            drawn.add_column(head, justify="left" if number == 0 else "right", no_wrap=number == 0)
+            longest = max(map(len, head.split()))
+            drawn.add_column(head, justify="left" if number == 0 else "right", no_wrap=number == 0, min_width=longest)
         for row in self.rows:
             drawn.add_row(*map(Text, row))
         needed = Measurement.get(console, console.options.update(max_width=_WIDEST), drawn).minimum
