@@ -8,9 +8,8 @@ from typing import Any
 
 import torch
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-from gmlake.workloads.jobs.host import HostAdam, skip_host_work
 from gmlake.workloads.jobs.job import Job, trained
 from gmlake.workloads.jobs.models import layers
 
@@ -26,16 +25,13 @@ class Fsdp2:
             "mesh": mesh,
             "mp_policy": MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=reduced),
         }
-        if job.offload:
-            options["offload_policy"] = CPUOffloadPolicy(pin_memory=False)
         with torch.device("meta"):
             self.model = make()
         for layer in layers(self.model):
             fully_shard(layer, **options)
         fully_shard(self.model, **options)
-        self.model.to_empty(device="cpu" if job.offload else "cuda")
-        parameters = trained(self.model)
-        self._optimizer = HostAdam(parameters) if job.offload else torch.optim.AdamW(parameters, lr=1e-4)
+        self.model.to_empty(device="cuda")
+        self._optimizer = torch.optim.AdamW(trained(self.model), lr=1e-4)
 
     def learn(self, loss: torch.Tensor) -> None:
         """One step."""
@@ -47,8 +43,8 @@ class Fsdp2:
 
 def prepare(make: Callable[[], Any], job: Job) -> Fsdp2:
     """Join the other ranks and make the model."""
+    if job.offload:
+        raise NotImplementedError("parameters on the host are for zero3 only, in this catalogue")
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     torch.distributed.init_process_group("nccl")
-    if job.offload:
-        skip_host_work()
     return Fsdp2(make, job)

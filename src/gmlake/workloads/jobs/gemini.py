@@ -159,7 +159,7 @@ class Gemini:
 def prepare(make: Callable[[], Any], job: Job) -> Gemini:
     """Join the other ranks and make the model."""
     if job.offload:
-        raise NotImplementedError("chunks on the host are not part of this engine")
+        raise NotImplementedError("parameters on the host are for zero3 only, in this catalogue")
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
     with torch.device("meta"):
