@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -58,6 +60,30 @@ def test_a_job_that_fails_is_one_sentence_and_the_others_are_kept(tmp_path: Path
     }
     assert [recorded.id for recorded in outcome.recorded] == [good.id]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["manifest.jsonl", good.file_name]
+
+
+def test_a_worker_that_is_killed_is_one_sentence(tmp_path: Path) -> None:
+    [workload] = select([TINY[0]])
+    done = threading.Event()
+    killer = threading.Thread(target=kill_job, args=(done,))
+    killer.start()
+    outcome = record_all([workload], tmp_path, 1, False, ignore)
+    done.set()
+    killer.join()
+    assert list(outcome.failed.values()) == [
+        f"{workload.id} could not be recorded: its process was killed by signal 9; is there enough memory? Try --jobs 1"
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+def kill_job(done: threading.Event) -> None:
+    """Kill the first child of ours that runs a job."""
+    while not done.wait(0.05):
+        for children in Path("/proc/self/task").glob("*/children"):
+            for child in children.read_text().split():
+                if b"gmlake.workloads.jobs" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    os.kill(int(child), signal.SIGKILL)
+                    return
 
 
 def test_a_stop_ends_the_job_at_once(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ exit status: 0; 1 if a recording failed, or for a failure of ours; 2 for bad inp
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import sys
 import time
@@ -60,28 +61,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(what=None)
     actions = parser.add_subparsers(metavar="list | show | record | run")
 
-    listing = actions.add_parser("list", help="the catalogue, or a part of it")
-    listing.add_argument("names", metavar="NAME", nargs="*", help="suites, families or ids; default: all")
+    raw = argparse.RawDescriptionHelpFormatter
+    name = "a suite, an id, or the beginning of one, as in opt-13b/zero3"
+    listing = actions.add_parser("list", help="the catalogue, or a part of it", description=_list.__doc__)
+    listing.add_argument("names", metavar="NAME", nargs="*", help=f"{name}; default: all")
     listing.set_defaults(what=_list)
 
-    showing = actions.add_parser("show", help="all about one workload")
+    showing = actions.add_parser("show", help="all about one workload", description=_show.__doc__)
     showing.add_argument("name", metavar="ID")
     showing.set_defaults(what=_show)
 
-    recording = actions.add_parser("record", help="make traces from scratch, on the emulated device")
-    recording.add_argument("names", metavar="NAME", nargs="+")
+    recording = actions.add_parser(
+        "record",
+        help="make traces from scratch, on the emulated device",
+        description=inspect.getdoc(_record),
+        formatter_class=raw,
+    )
+    recording.add_argument("names", metavar="NAME", nargs="+", help=name)
     recording.add_argument("-o", "--output", metavar="DIR", type=Path, default=Path("traces"), help="default: traces")
     recording.add_argument("--jobs", metavar="N", type=int, default=1, help="recordings at the same time; default: 1")
     recording.add_argument("-f", "--force", action="store_true", help="record again what is there already")
     recording.set_defaults(what=_record)
 
-    running = actions.add_parser("run", help="replay on every allocator and print the paper's tables")
+    running = actions.add_parser(
+        "run",
+        help="replay on every allocator and print the paper's tables",
+        description=inspect.getdoc(_run),
+        formatter_class=raw,
+    )
     add = running.add_argument
-    add("names", metavar="NAME", nargs="+")
+    add("names", metavar="NAME", nargs="+", help=name)
     add("--allocator", metavar="NAME[:OPTION=VALUE,...]", action="append", help=f"default: {', '.join(ALLOCATORS)}")
     add("--traces", metavar="DIR", type=Path, help="look here for traces before the bundled ones")
     add("--no-smallest-capacity", action="store_true", help="leave out the search for the smallest device (quicker)")
-    add("--state", metavar="DIR", type=Path, help=f"where results are kept; default: {usual_folder()}")
+    add("--state", metavar="DIR", type=Path, help="where results are kept; default: ~/.cache/gmlake/workloads")
     add("--jobs", metavar="N", type=int, help="replays at the same time; default: one per core")
     add("--ray", metavar="ADDRESS", help="replay on this Ray cluster; 'auto' finds the one of this machine")
     add("--markdown", metavar="PAGE", type=Path, help="write the tables into a page that has a place for them")
@@ -100,6 +113,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
+    """The catalogue, or a part of it: ids, suites, and whether the trace is bundled."""
     chosen = select(args.names or ["all"])
     if args.json:
         print(json.dumps({"workloads": [workload.to_json() for workload in chosen]}, indent=2))
@@ -119,6 +133,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
+    """All about one workload: model, engine, strategy, the length of every iteration, its trace."""
     found = select([args.name])
     if len(found) > 1:
         raise UserError(f"'{args.name}' means {len(found)} workloads; see them with: gmlake workloads list {args.name}")
@@ -148,6 +163,15 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _record(args: argparse.Namespace) -> int:
+    """Make traces from scratch: real training code runs on the emulated device.
+
+    It needs the packages of requirements/emulated.txt and requirements/deepspeed.txt, in these versions, under 2 GB of
+    memory and half a minute to some minutes for each. What is in DIR already is kept.
+
+    examples:
+      gmlake workloads record tiny -o traces
+      gmlake workloads record paper -o traces --jobs 2
+    """
     _check_jobs(args.jobs)
     chosen = select(args.names)
     here = check_packages()
@@ -188,6 +212,17 @@ def _record(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    """Replay workloads on every allocator, on a simulated A100 with 80 GB, and print the paper's tables.
+
+    Published figures stand beside ours where there are some. Results are kept as they come: start it again and it goes
+    on where it was.
+
+    examples:
+      gmlake workloads run paper
+      gmlake workloads run opt-13b --no-smallest-capacity
+      gmlake workloads run quick --allocator gmlake --allocator gmlake:target=0.99
+      gmlake workloads run paper --ray auto
+    """
     _check_jobs(args.jobs)
     if args.markdown is not None:
         document.check(args.markdown)
