@@ -71,13 +71,16 @@ Status SimulatedMemory::map(Address at, Bytes size, Handle handle) {
   Memory* memory = memory_of(handle);
   if (memory == nullptr || memory->size != size) return Status::invalid_value;
   if (!aligned(at, size) || !within_range(at, size)) return Status::invalid_value;
-  const auto next = mappings_.lower_bound(at);
+  // Chunks are mapped run by run: mostly this one comes right behind the last.
+  const bool behind_last = last_ != mappings_.end() && last_->first < at &&
+                           (std::next(last_) == mappings_.end() || std::next(last_)->first >= at);
+  const auto next = behind_last ? std::next(last_) : mappings_.lower_bound(at);
   if (next != mappings_.end() && next->first < at + size) return Status::invalid_value;
   if (next != mappings_.begin()) {
     const auto& [begin, mapping] = *std::prev(next);
     if (begin + mapping.size > at) return Status::invalid_value;
   }
-  mappings_.emplace_hint(next, at, Mapping{size, handle, false});
+  last_ = mappings_.emplace_hint(next, at, Mapping{size, handle, false});
   ++memory->mappings;
   return Status::success;
 }
@@ -85,6 +88,7 @@ Status SimulatedMemory::map(Address at, Bytes size, Handle handle) {
 Status SimulatedMemory::unmap(Address at, Bytes size, Touched& touched) {
   auto mapping = whole_mappings(at, size, touched);
   if (mapping == mappings_.end()) return Status::invalid_value;
+  last_ = mappings_.end();
   for (std::uint64_t i = 0; i < touched.handles; ++i) {
     Memory& memory = handles_[mapping->second.handle];
     --memory.mappings;

@@ -75,6 +75,7 @@ class SimulatedMemory {
   std::vector<Memory> handles_ = std::vector<Memory>(1);  // by handle, and no handle is ever given out again
   std::size_t handle_count_ = 0;
   Mappings mappings_;
+  Mappings::iterator last_ = mappings_.end();  // the mapping that was made last, while it is there
   std::map<Address, Bytes> allocations_;
   std::deque<Address> handed_out_;
   std::deque<Address> handed_out_ranges_;
