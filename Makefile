@@ -1,6 +1,7 @@
 # make demo    install into .venv and fine-tune a 7B model on an emulated A100, under three allocators
 # make test    the same environment, then linters, types, sanitizers and all tests
 # make bench   the benchmarks
+# make docs    the documentation as a site, in build/site
 # Needs python3 with its venv module and a C++20 compiler; everything else comes from PyPI into .venv.
 
 PYTHON ?= python3
@@ -10,7 +11,7 @@ NATIVE := $(shell find core emulator tests/native bench/native -name '*.h' -o -n
 BUILD_TOOLS := $(shell sed -n 's/^requires = \[\(.*\)\]/\1/p' pyproject.toml | tr -d ',')
 PIP := $(BIN)/pip --disable-pip-version-check -qq
 
-.PHONY: demo test bench lint sanitize clean
+.PHONY: demo test bench docs lint sanitize clean
 .DELETE_ON_ERROR:
 
 LORA := examples/lora.py
@@ -43,6 +44,10 @@ lint: .venv/developing
 sanitize: .venv/tools
 	@tests/native/run.sh address,undefined
 	@tests/native/run.sh thread
+
+docs: .venv/developing
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "open build/site/index.html"
 
 bench: .venv/developing
 	@$(BIN)/python -m bench

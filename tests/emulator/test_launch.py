@@ -101,3 +101,12 @@ def test_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_settings_are_json() -> None:
     child = environment(Plan(SESSION, stacks=True), {})
     assert json.loads(child["GMLAKE_RECORD"])["stacks"] is True
+
+
+def test_a_run_within_an_emulated_run_uses_the_same_device() -> None:
+    around = environment(Plan(Path("/tmp/outer"), find_device("t4-16g"), gpus=2), {})
+    child = environment(Plan(SESSION, record=Path("out.gmt")), around)
+    assert child["GMLAKE_DEVICE"] == around["GMLAKE_DEVICE"]
+    assert "GMLAKE_RECORD" not in child
+    settings = json.loads(child["GMLAKE_EMULATE"])
+    assert (settings["device"], settings["session"], settings["record"]) == ("t4-16g", str(SESSION), "out.gmt")
