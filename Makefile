@@ -15,18 +15,14 @@ PIP := $(BIN)/pip --disable-pip-version-check -qq
 .DELETE_ON_ERROR:
 
 LORA := examples/lora.py
-TRACE := build/lora.gmt
+RUNS := build/lora
 
 demo: .venv/trainable
-	@mkdir -p $(dir $(TRACE))
-	@echo "1. $(LORA), a LoRA fine-tuning of a 7B model, on an emulated A100 with PyTorch's own allocator:"
-	@$(BIN)/gmlake run --emulate a100-80g --record $(TRACE) -f -- python $(LORA)
-	@echo; echo "2. The same with PyTorch's expandable segments:"
-	@$(BIN)/gmlake run --emulate a100-80g --allocator expandable -- python $(LORA)
-	@echo; echo "3. The same with GMLake in its place:"
-	@$(BIN)/gmlake run --emulate a100-80g --allocator gmlake -- python $(LORA)
-	@echo; echo "4. The recorded trace on every allocator:"
-	@$(BIN)/gmlake replay $(TRACE)
+	@mkdir -p $(dir $(RUNS))
+	@echo "1. $(LORA), a LoRA fine-tuning of a 7B model, on an emulated A100 under three allocators:"
+	@$(BIN)/gmlake compare --emulate a100-80g --keep $(RUNS) -f -- python $(LORA)
+	@echo; echo "2. The trace of the first run on every allocator of the replay:"
+	@$(BIN)/gmlake replay $(RUNS)/torch.gmt
 
 # With everything installed nothing may be skipped for want of PyTorch.
 test: lint sanitize .venv/emulated

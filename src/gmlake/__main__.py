@@ -1,6 +1,7 @@
 """GMLake: a GPU memory allocator that stitches scattered free memory together.
 
   gmlake run -- COMMAND                what memory does it need? --emulate a100-80g: without a GPU
+  gmlake compare -- COMMAND            and how much with PyTorch's allocators and with GMLake?
   gmlake replay TRACE                  how much memory does this run need, under which allocator?
   gmlake convert SNAPSHOT -o TRACE     keep a PyTorch memory snapshot in a compact form
   gmlake doctor                        what works on this machine, and what to do about the rest

@@ -48,6 +48,12 @@ class Plan:
     leaks: bool = False
     allocator: str | None = None  # one of ALLOCATORS
 
+    def emulated_json(self) -> dict[str, object] | None:
+        """What is emulated, as plain data."""
+        if self.device is None:
+            return None
+        return {"device": self.device.key, "memory": self.device.memory, "gpus": self.gpus}
+
 
 def default_gpus(world_size: int | None) -> int:
     """As many devices as a rank would see: those of its node, at most eight."""
@@ -88,10 +94,13 @@ def _choose_allocator(child: dict[str, str], plan: Plan) -> None:
             child["GMLAKE"] = "1"
     elif wanted is not None:
         child.pop("GMLAKE", None)
-    if wanted == "expandable":
+    if wanted in ("torch", "expandable"):
         variable = next((name for name in _SETTINGS if name in child), _SETTINGS[-1])
         kept = [part for part in child.get(variable, "").split(",") if part and "expandable_segments" not in part]
-        child[variable] = ",".join([*kept, "expandable_segments:True"])
+        settings = [*kept, *(["expandable_segments:True"] if wanted == "expandable" else [])]
+        child.pop(variable, None)
+        if settings:
+            child[variable] = ",".join(settings)
 
 
 def device_text(plan: Plan, device: Device) -> str:
