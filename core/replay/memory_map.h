@@ -17,6 +17,8 @@ struct MemoryMap {
     std::uint32_t id = 0;  // of the allocation
     Piece piece;
   };
+  static constexpr Bytes rounding = 256;  // of blocks: the finest step of any allocator
+
   std::vector<Held> held;    // in the order in which it happened
   std::vector<Part> pieces;  // by allocation, in the order of its addresses
 

@@ -94,7 +94,7 @@ class Player {
         const Address address = allocator_.allocate(size, stream);
         live_.insert(id, size, address);
         if (options_.map != nullptr && size != 0)
-          outcome_.map.add_block(id, *options_.map, address, round_up(size, LiveTable::active_rounding));
+          outcome_.map.add_block(id, *options_.map, address, round_up(size, MemoryMap::rounding));
         return;
       }
       case EventKind::free:

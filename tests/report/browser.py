@@ -44,7 +44,7 @@ class PageError(Exception):
 
 
 class Browser:
-    """A browser with one page. Everything the page complains about is in `complaints`, what it asks for in `requests`."""
+    """A browser with one page: `complaints` has what the page complained about, `requests` what it asked for."""
 
     def __init__(self, width: int = 1280, height: int = 900) -> None:
         """Start it and open an empty page."""
@@ -58,10 +58,10 @@ class Browser:
         self.complaints: list[str] = []
         self.requests: list[str] = []
 
-        # The browser reads from descriptor 3 and writes to 4; a shell puts them there whatever ours are.
+        # The browser reads from descriptor 3 and writes to 4; bash puts them there whatever ours are.
         redirect = f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}'
         self._process = subprocess.Popen(
-            ["sh", "-c", redirect, program, f"--user-data-dir={self._profile.name}", *_FLAGS],
+            ["bash", "-c", redirect, program, f"--user-data-dir={self._profile.name}", *_FLAGS],
             pass_fds=(theirs_in, theirs_out),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

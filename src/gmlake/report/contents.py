@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gmlake.replay import Result
 from gmlake.replay.engine import MemoryMap
 from gmlake.replay.table import closing_sentence
 from gmlake.report import figures, packing, palette, sites
@@ -56,13 +57,14 @@ def headline(subject: Subject) -> str:
     """What it comes down to, in a sentence."""
     if not subject.results:
         return f"{len(subject.processes)} process{'es' if len(subject.processes) != 1 else ''}"
-    sentence = closing_sentence(subject.results)
-    if sentence is not None:
-        return sentence
     first = subject.results[0]
-    if first.needs is None:
-        return f"{first.allocator} runs out of memory at event {first.out_of_memory:,}."
-    return f"{first.allocator} needs {first.needs / 2**30:.2f} GiB."
+    sentences = [closing_sentence(subject.results)]
+    if sentences == [None] and first.needs is not None:
+        sentences = [f"{first.allocator} needs {first.needs / 2**30:.2f} GiB."]
+    stuck = [result.allocator for result in subject.results if not result.completed]
+    if stuck:
+        sentences.append(f"Out of memory: {', '.join(stuck)}.")
+    return " ".join(filter(None, sentences))
 
 
 def _process(process: dict[str, Any]) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def _trace(trace: Trace, subject: Subject, columns: Columns) -> dict[str, Any]:
             "lifetimes": _histogram(figures.lifetime_histogram(blocks)),
         },
         "maps": {
-            run.result.allocator: _map(run.memory_map, events, columns)
+            run.result.allocator: _map(run.memory_map, _until(run.result, events), columns)
             for run in subject.runs
             if run.memory_map is not None
         },
@@ -116,6 +118,11 @@ def _sites(trace: Trace, blocks: figures.Blocks, columns: Columns) -> dict[str, 
     }
 
 
+def _until(result: Result, events: int) -> int:
+    """How far the replay came: to the end, or through the event at which memory ran out."""
+    return events if result.out_of_memory is None else result.out_of_memory + 1
+
+
 def _map(memory_map: MemoryMap, events: int, columns: Columns) -> dict[str, Any]:
     spans = figures.held_spans(memory_map, events)
     pieces = memory_map.pieces
@@ -126,6 +133,7 @@ def _map(memory_map: MemoryMap, events: int, columns: Columns) -> dict[str, Any]
     reserved = figures.reserved(memory_map, events) // LEVEL_UNIT
     steps = np.flatnonzero(np.diff(reserved, prepend=-1))
     return {
+        "until": events,
         "unit": unit,
         "top": top,
         "piece_of": columns.add(pieces[:, 0]),

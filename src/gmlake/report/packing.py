@@ -20,7 +20,7 @@ LARGEST = 2**32 - 1
 def pack_column(column: npt.NDArray[Any]) -> str:
     """A column of numbers from 0 to 2**32 - 1."""
     numbers = np.asarray(column, dtype=np.int64)
-    if len(numbers) and not (0 <= int(numbers.min()) and int(numbers.max()) <= LARGEST):
+    if len(numbers) and (int(numbers.min()) < 0 or int(numbers.max()) > LARGEST):
         raise ValueError("a packed column holds numbers from 0 to 2**32 - 1")
     differences = np.diff(numbers, prepend=0).astype(np.uint32)
     planes = differences.astype("<u4").view(np.uint8).reshape(-1, 4).T

@@ -48,7 +48,7 @@ THEMES: dict[str, dict[str, str]] = {
         "faint": "#98a2ae",
         "grid": "#2a3038",
         "active": "#aab2bd",
-        "held": "#363d48",
+        "held": "#2c323b",
         "alarm": "#ff6b62",
     },
 }

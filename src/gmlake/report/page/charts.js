@@ -1,5 +1,6 @@
 // The charts over time and over iterations, drawn by uPlot. Those over time show the shared view.
 
+const RIGHT = 14; // room for the end of the last label
 const FONT = "12px system-ui, sans-serif";
 
 function axis(options) {
@@ -48,7 +49,7 @@ class TimeChart {
         width: container.clientWidth || 600,
         height: options.height,
         legend: { show: false },
-        padding: [8, 0, 0, 0],
+        padding: [8, RIGHT, 0, 0],
         cursor: { drag: { x: false, y: false }, points: { show: false }, y: false },
         scales: { x: { time: false, range: () => [view.from, view.to] }, y: options.scale },
         axes: [
@@ -74,12 +75,13 @@ class TimeChart {
       },
     });
     over.addEventListener("dblclick", () => view.reset());
+    this.watch();
     this.say(null);
   }
 
   columns() {
     const { from, to } = this.view;
-    const width = Math.max(100, this.container.clientWidth - 80);
+    const width = Math.max(100, this.container.clientWidth - 80) / this.pixels;
     const step = Math.max(1, 2 ** Math.floor(Math.log2((to - from) / width)));
     const first = Math.max(0, Math.floor(from / step) * step);
     const count = Math.max(1, Math.ceil((Math.min(to + step, this.view.events) - first) / step));
@@ -87,8 +89,18 @@ class TimeChart {
     return [events, ...this.data(first, step, count)];
   }
 
+  // What is scrolled out of sight is drawn when it comes back.
   draw() {
-    this.plot.setData(this.columns(), true);
+    this.stale = !this.seen;
+    if (this.seen) this.plot.setData(this.columns(), true);
+  }
+
+  watch() {
+    this.seen = true;
+    new IntersectionObserver(([entry]) => {
+      this.seen = entry.isIntersecting;
+      if (this.seen && this.stale) this.draw();
+    }).observe(this.container);
   }
 
   resize() {
@@ -134,6 +146,7 @@ function timelineChart(subject, trace, view) {
   const stepped = uPlot.paths.stepped({ align: 1 });
   return new TimeChart(document.getElementById("timeline"), document.getElementById("timeline-readout"), view, {
     height: 300,
+    pixels: 1, // for a point
     scale: { range: () => [0, highest * 1.06 || 1] },
     axis: { size: 74, splits: byteSplits, values: (_, splits) => splits.map(formatBytes) },
     series: [
@@ -141,10 +154,17 @@ function timelineChart(subject, trace, view) {
       ...maps.map(([name]) => line(name, subject.colours[name], { paths: stepped })),
     ],
     data: (first, step, count) =>
-      [trace.active, ...maps.map(([, map]) => map.reserved)].map((levels) => bucketed(levels, first, step, count, false)),
+      [trace.active, ...maps.map(([, map]) => map.reserved)].map((levels, i) => {
+        const values = bucketed(levels, first, step, count, false);
+        const until = i ? maps[i - 1][1].until : trace.events; // where memory ran out the line ends
+        return values.map((value, bucket) => (first + bucket * step < until ? value : null));
+      }),
     texts: (event) => [
       span(`active ${formatBytes(trace.active[event] * LEVEL)}`, themes.colours.active),
-      ...maps.map(([name, map]) => span(`${name} ${formatBytes(map.reserved[event] * LEVEL)}`, subject.colours[name])),
+      ...maps.map(([name, map]) => {
+        const level = event < map.until ? formatBytes(map.reserved[event] * LEVEL) : "–";
+        return span(`${name} ${level}`, subject.colours[name]);
+      }),
     ],
     over: (plot) => {
       if (subject.capacity) drawCapacity(plot, subject.capacity);
@@ -197,14 +217,15 @@ function fragmentationChart(subject, trace, view) {
   const share = (active, reserved) => (reserved ? Math.max(0, 1 - active / reserved) : null);
   return new TimeChart(document.getElementById("fragmentation"), document.getElementById("fragmentation-readout"), view, {
     height: 190,
+    pixels: 2,
     scale: { range: () => [0, 1] },
     axis: { size: 74, values: (_, splits) => splits.map((value) => `${Math.round(100 * value)} %`) },
-    series: maps.map(([name]) => line(name, subject.colours[name], { width: 1.2 })),
+    series: maps.map(([name]) => line(name, subject.colours[name], { width: 1 })),
     data: (first, step, count) => {
       const active = bucketed(trace.active, first, step, count, true);
       return maps.map(([, map]) => {
         const reserved = bucketed(map.reserved, first, step, count, true);
-        return active.map((level, i) => share(level, reserved[i]));
+        return active.map((level, i) => (first + (i + 1) * step <= map.until ? share(level, reserved[i]) : null));
       });
     },
     texts: (event) =>
@@ -240,7 +261,7 @@ function callsChart(subject) {
       width: container.clientWidth || 600,
       height,
       legend: { show: false },
-      padding: [8, 0, 0, 0],
+      padding: [8, RIGHT, 0, 0],
       cursor: { drag: { x: false, y: false }, y: false },
       scales: { x: { time: false, range: [0.5, iterations + 0.5] }, y: { distr: 4, asinh: 1, range: (_, low, high) => [0, Math.max(1, high) * 1.3] } },
       axes: [

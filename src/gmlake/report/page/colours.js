@@ -23,6 +23,8 @@ const themes = {
 
 const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
+const hex = (parts) => `#${parts.map((value) => value.toString(16).padStart(2, "0")).join("")}`;
+
 // As canvases store a pixel: little-endian RGBA.
 const pixel = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 
@@ -34,7 +36,10 @@ function blend(one, other, share) {
 // Ways to colour blocks: a class for every block, and classes with a name and a colour each.
 function colourings(trace, map) {
   const { scale, groups, others } = themes.palette;
-  const step = (number, of) => scale[of < 2 ? 5 : Math.round((number * (scale.length - 1)) / (of - 1))];
+  const step = (number, of) => {
+    const at = of < 2 ? 5 : (number * (scale.length - 1)) / (of - 1);
+    return hex(blend(scale[Math.floor(at)], scale[Math.ceil(at)], at % 1));
+  };
   const ways = {};
   const smallest = 11; // class of 1 MiB: smaller ones are seldom seen and share a colour
   const bySize = trace.sizes.map((bytes) => Math.max(0, sizeClass(bytes) - smallest));
@@ -48,9 +53,10 @@ function colourings(trace, map) {
   };
   if (trace.sites) {
     const top = trace.live(trace.peak.event).slice(0, groups.length).map((group) => group.name);
-    const bySite = [top.length, ...trace.sites.labels.map((label) => top.indexOf(label))];
+    const group = (label) => (top.includes(label) ? top.indexOf(label) : top.length);
+    const bySite = ["unknown", ...trace.sites.labels].map(group);
     ways["call site"] = {
-      of: (block) => (bySite[trace.site[block]] < 0 ? top.length : bySite[trace.site[block]]),
+      of: (block) => bySite[trace.site[block]],
       classes: [...top.map((name, i) => ({ name, colour: groups[i] })), { name: "others", colour: others }],
     };
   }

@@ -71,11 +71,11 @@ class Trace {
     return Uint32Array.from(levels.subarray(0, this.events));
   }
 
-  // Reserved memory at every event, from the events at which it changes.
+  // Reserved memory at every event, from the events at which it changes; none after memory ran out.
   async unpackReserved(map) {
     const [at, level] = await Promise.all([unpackColumn(map.reserved_at), unpackColumn(map.reserved)]);
     map.reserved = new Uint32Array(this.events);
-    for (let i = 0; i < at.length; i++) map.reserved.fill(level[i], at[i], i + 1 < at.length ? at[i + 1] : this.events);
+    for (let i = 0; i < at.length; i++) map.reserved.fill(level[i], at[i], i + 1 < at.length ? at[i + 1] : map.until);
   }
 
   // The pieces of a map, when it is looked at for the first time.
@@ -88,7 +88,7 @@ class Trace {
     for (const one of block) if (count[one] < 255) count[one]++;
     map.count = count;
     map.held = { begin, end: life.map((events, i) => begin[i] + events), place: heldPlace, size: heldSize };
-    map.pieces = { block, begin: block.map((b) => this.start[b]), end: block.map((b) => this.end[b]), place, size };
+    map.pieces = { block, begin: block.map((b) => this.start[b]), end: block.map((b) => Math.min(this.end[b], map.until)), place, size };
   }
 
   // Who asked for a block, in short; null where nobody knows.

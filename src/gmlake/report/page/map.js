@@ -14,7 +14,7 @@ class MemoryMap {
     this.hovered = this.pinned = -1;
     const area = () => {
       const box = this.container.getBoundingClientRect();
-      return { left: box.left + LEFT, top: box.top, width: box.width - LEFT, height: box.height - BOTTOM };
+      return { left: box.left + LEFT, top: box.top, width: box.width - LEFT - RIGHT, height: box.height - BOTTOM };
     };
     gestures(this.overlay, area, {
       pan: (x, y) => {
@@ -58,13 +58,14 @@ class MemoryMap {
     this.draw();
   }
 
-  // Colours as pixels: per class plain, hatched, and dimmed for what a search did not find.
+  // Colours as pixels: per class plain, at an edge, hatched, and dimmed for what a search did not find.
   paintBox() {
     const { paper, held, ink } = themes.colours;
     const classes = this.ways[this.way].classes;
     this.paper = pixel(rgb(paper));
     this.held = pixel(rgb(held));
     this.plain = Uint32Array.from(classes, ({ colour }) => pixel(rgb(colour)));
+    this.edged = Uint32Array.from(classes, ({ colour }) => pixel(blend(colour, paper, 0.4)));
     this.striped = Uint32Array.from(classes, ({ colour }) => pixel(blend(colour, themes.dark ? ink : paper, 0.55)));
     this.dimmed = Uint32Array.from(classes, ({ colour }) => pixel(blend(colour, held, 0.86)));
   }
@@ -115,26 +116,30 @@ class MemoryMap {
         canvas.style.width = `${width}px`;
         canvas.style.height = `${height}px`;
       }
-      const inside = [width - LEFT, height - BOTTOM].map((length) => Math.max(1, Math.round(length * density)));
+      const inside = [width - LEFT - RIGHT, height - BOTTOM].map((length) => Math.max(1, Math.round(length * density)));
       this.raster = new Raster(...inside);
     }
     const { raster, map } = this;
     const window = { from: this.view.from, to: this.view.to, low: this.low, high: this.high };
     const none = () => 0;
     raster.clear(this.paper);
-    raster.draw(map.held, window, () => this.held, none);
+    raster.draw(map.held, window, { paint: () => this.held, edge: none, hatch: none });
     const { block } = map.pieces;
-    const { plain, striped, dimmed, matches } = this;
+    const { plain, edged, striped, dimmed, matches } = this;
     const classes = this.class;
+    const edge = (i) => edged[classes[block[i]]];
     if (matches)
-      raster.draw(map.pieces, window, (i) => (matches[block[i]] ? plain : dimmed)[classes[block[i]]], none);
+      raster.draw(map.pieces, window, {
+        paint: (i) => (matches[block[i]] ? plain : dimmed)[classes[block[i]]],
+        edge: (i) => (matches[block[i]] ? edge(i) : 0),
+        hatch: none,
+      });
     else
-      raster.draw(
-        map.pieces,
-        window,
-        (i) => plain[classes[block[i]]],
-        (i) => (map.count[block[i]] > 1 ? striped[classes[block[i]]] : 0),
-      );
+      raster.draw(map.pieces, window, {
+        paint: (i) => plain[classes[block[i]]],
+        edge,
+        hatch: (i) => (map.count[block[i]] > 1 ? striped[classes[block[i]]] : 0),
+      });
     const context = this.base.getContext("2d");
     context.putImageData(raster.image, Math.round(LEFT * density), 0);
     this.drawAxes(context, width, height, density);
@@ -158,12 +163,12 @@ class MemoryMap {
     context.textAlign = "left";
     context.fillText(`event ${formatCount(Math.floor(this.view.from))}`, LEFT, height - BOTTOM / 2);
     context.textAlign = "right";
-    context.fillText(formatCount(Math.ceil(this.view.to)), width, height - BOTTOM / 2);
+    context.fillText(formatCount(Math.ceil(this.view.to)), width - RIGHT, height - BOTTOM / 2);
     context.restore();
   }
 
   x(event) {
-    return LEFT + ((event - this.view.from) / this.view.span) * (this.container.clientWidth - LEFT);
+    return LEFT + ((event - this.view.from) / this.view.span) * (this.container.clientWidth - LEFT - RIGHT);
   }
 
   y(units) {
@@ -179,7 +184,7 @@ class MemoryMap {
     context.clearRect(0, 0, width, height + BOTTOM);
     context.save();
     context.beginPath();
-    context.rect(LEFT, 0, width - LEFT, height);
+    context.rect(LEFT, 0, width - LEFT - RIGHT, height);
     context.clip();
     const straight = (x1, y1, x2, y2) => {
       context.beginPath();

@@ -14,8 +14,9 @@ class Raster {
   }
 
   // `boxes` are columns begin, end (events), place, size (units), ordered by begin; `window` is what is shown of them.
-  // `paint(i)` gives the colour of box i, and `hatch(i)` a second one for stripes, or 0.
-  draw(boxes, window, paint, hatch) {
+  // `paint(i)` gives the colour of box i, `edge(i)` one for its upper and left edge if it is large, `hatch(i)` one for
+  // stripes; 0: none.
+  draw(boxes, window, { paint, edge, hatch }) {
     const { begin, end, place, size } = boxes;
     const { width, height, pixels } = this;
     const { from, to, low, high } = window;
@@ -32,6 +33,7 @@ class Raster {
       if (top >= bottom) continue;
       const colour = paint(i);
       const stripes = hatch(i);
+      const border = right - left > 4 && bottom - top > 3 ? edge(i) : 0;
       for (let row = top; row < bottom; row++) {
         const start = row * width;
         if (stripes) {
@@ -39,8 +41,9 @@ class Raster {
         } else if (right - left < 8) {
           for (let x = left; x < right; x++) pixels[start + x] = colour;
         } else {
-          pixels.fill(colour, start + left, start + right);
+          pixels.fill(border && row === top ? border : colour, start + left, start + right);
         }
+        if (border) pixels[start + left] = border;
       }
     }
   }
