@@ -25,7 +25,7 @@ demo: .venv/trainable
 	@$(BIN)/gmlake replay $(RUNS)/torch.gmt
 
 # With everything installed nothing may be skipped for want of PyTorch.
-test: lint sanitize .venv/emulated
+test: lint sanitize .venv/emulated .venv/browser
 	@echo "tests"
 	@REQUIRE_TORCH=1 $(BIN)/pytest
 
@@ -72,6 +72,13 @@ clean:
 .venv/trainable: .venv/installed requirements/emulated.txt
 	@echo "installing PyTorch and the training stack for the emulated device"
 	@$(PIP) install --no-deps -r requirements/emulated.txt
+	@touch $@
+
+# Reports are tested in a real browser; where it cannot be installed these tests are skipped, and say so.
+.venv/browser: .venv/tools
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && echo "installing chromium" && \
+	  apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null; } || \
+	  echo "chromium is missing and cannot be installed: reports are not tested in a browser"
 	@touch $@
 
 .venv/emulated: .venv/trainable requirements/deepspeed.txt
