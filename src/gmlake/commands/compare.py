@@ -47,10 +47,10 @@ from gmlake.emulator.arguments import (
 )
 from gmlake.emulator.execution import NotStarted
 from gmlake.emulator.launch import ALLOCATORS
+from gmlake.emulator.summary import WIDTH
 from gmlake.errors import Error, UserError
 
 NAME = "compare"
-_WIDTH = 120  # of the table at most; a narrower terminal breaks its lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -128,7 +128,7 @@ def _report(args: argparse.Namespace, trials: list[Trial]) -> int:
         raise Error(f"the command fails, whatever the allocator: {explanation}")
     check_used(trials)
     if args.json is None:
-        console = Console(highlight=False, soft_wrap=True, width=_WIDTH)
+        console = Console(highlight=False, soft_wrap=True, width=WIDTH)
         show(trials, console)
         _hints(args, trials, console)
     else:

@@ -12,6 +12,7 @@ from gmlake import _core
 from gmlake.emulator.launch import Plan
 from gmlake.emulator.session import Findings
 
+WIDTH = 120  # of tables at most; a narrower terminal breaks their lines
 _MOST = 5  # places and symbols that are shown
 _LONGEST = 60  # letters of a line of source
 PEAKS = ("requested", "active", "reserved", "in use %", "retries", "OOM")  # heads of what peak_cells gives
@@ -19,7 +20,7 @@ PEAKS = ("requested", "active", "reserved", "in use %", "retries", "OOM")  # hea
 
 def show(findings: Findings, plan: Plan) -> None:
     """Print what was found."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = Console(stderr=True, highlight=False, soft_wrap=True, width=WIDTH)
     console.print()
     console.print(f"[bold]gmlake run[/]  {escape(title(plan))}")
     if findings.processes:
