@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/vocabulary.h"
+#include "watch/board.h"
 #include "watch/journal.h"
 #include "watch/statistics.h"
 
@@ -75,6 +76,7 @@ class Allocator {
   virtual void reset_peaks() = 0;
   virtual void reset_accumulated() = 0;
   virtual std::vector<SegmentInfo> segments() const = 0;
+  virtual std::vector<Gauge> gauges() const { return {}; }  // counters that may be read at any time, without asking
 
   // The latest events, if the allocator keeps a journal; none unless started.
   virtual void start_journal(std::size_t) { throw InvalidArgument("this allocator keeps no journal"); }

@@ -6,6 +6,7 @@
   gmlake report TRACE -o report.html   where does the memory go? A page to look at
   gmlake plot TRACE -o picture.png     the same as pictures, one at a time
   gmlake convert SNAPSHOT -o TRACE     keep a PyTorch memory snapshot in a compact form
+  gmlake top                           the GMLake processes of this machine, live
   gmlake doctor                        what works on this machine, and what to do about the rest
   gmlake options                       every option of every allocator
 
