@@ -31,9 +31,9 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from gmlake import __version__, _core
+from gmlake.cache import cache_folder
 from gmlake.emulator.devices import find_device
 from gmlake.emulator.launch import Plan, environment, native_library, torch_libraries
-from gmlake.emulator.standins import cache_folder
 from gmlake.errors import Error, UserError
 
 NAME = "doctor"
