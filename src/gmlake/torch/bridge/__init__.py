@@ -11,7 +11,6 @@ Without it everything works that docs/pytorch.md lists for the plain route.
 from __future__ import annotations
 
 import ctypes
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ def install(torch: Any) -> bool:
     Raises RuntimeError where PyTorch does not take another allocator any more.
     """
     global _outcome
-    _outcome = turned_off() or build(Path(torch.__file__).parent, str(torch.__version__), _say)
+    _outcome = turned_off() or build(Path(torch.__file__).parent)
     if _outcome.library is None:
         return False
     try:
@@ -49,7 +48,3 @@ def is_active() -> bool:
 def why_not() -> str:
     """Why the bridge is not active, in a few words; empty if it is."""
     return _outcome.reason
-
-
-def _say(text: str) -> None:
-    print(f"gmlake: {text}", file=sys.stderr, flush=True)

@@ -15,6 +15,7 @@
 #include "edge/process.h"
 #include "edge/torch/callbacks.h"
 #include "edge/torch/out_of_memory.h"
+#include "edge/torch/sharing.h"
 
 namespace {
 
@@ -235,11 +236,15 @@ class Bridge final : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAl
     gmlake::observe_out_of_memory(std::move(observer));
   }
   void attachOomRejectionObserver(caching::OomRejectionObserver) override {}  // nothing is rejected beforehand
+  void attachAllocatorTraceTracker(common::AllocatorTraceTracker) override {
+    TORCH_CHECK(false, "GMLake's memory moves, and is not registered with NCCL; unset ",
+                "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK, and register no MemPool");
+  }
 
   // Pools.
   void createOrIncrefPool(DeviceIndex device, MempoolId_t id, std::shared_ptr<CUDAAllocator> source) override {
     TORCH_CHECK(source == nullptr || source.get() == this,
-                "GMLake cannot serve a MemPool from another allocator; leave out the pool's allocator");
+                "GMLake serves a MemPool from its own memory only; leave out the pool's allocator");
     process_device(device).allocator.retain_pool(as_pool(id));
   }
   int getPoolUseCount(DeviceIndex device, MempoolId_t id) override {
@@ -283,6 +288,13 @@ class Bridge final : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAl
     }
     return delta;
   }
+
+  // Tensors that another process uses too.
+  caching::ShareableHandle shareIpcHandle(void* block) override {
+    gmlake::SharedBlock shared = gmlake::share_block(block);
+    return {shared.offset, std::move(shared.handle)};
+  }
+  std::shared_ptr<void> getIpcDevPtr(std::string handle) override { return gmlake::open_shared(handle); }
 };
 
 }  // namespace

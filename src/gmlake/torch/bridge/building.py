@@ -1,5 +1,7 @@
 """Compiles the bridge, once for each PyTorch, gmlake and compiler, and finds it again in the cache.
 
+Nothing of PyTorch is imported: `gmlake doctor` compiles it, too.
+
 A folder of the cache holds either the library or the reason why there is none: a compile that failed is not tried
 again. Processes that start together, as the workers of torchrun do, compile once: the others wait for the first.
 """
@@ -13,9 +15,10 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +28,7 @@ from gmlake.cache import cache_folder
 
 HERE = Path(__file__).parent
 COMPILERS = ("c++", "g++", "clang++")
+CUDA = Path("lib", "libtorch_cuda.so")
 LIBRARY, FAILURE = "bridge.so", "failure.txt"
 PATIENCE = 180  # seconds for one compile; it takes about five
 OFF = ("0", "false", "no", "off")
@@ -44,13 +48,15 @@ def turned_off() -> Built | None:
     return Built(None, f"it is turned off by GMLAKE_BRIDGE={wanted}") if wanted in OFF else None
 
 
-def build(torch: Path, version: str, say: Callable[[str], None]) -> Built:
+def build(torch: Path) -> Built:
     """The bridge for the PyTorch in this folder: from the cache, or compiled now, which is said. Never raises."""
+    if not (torch / CUDA).is_file():
+        return Built(None, "this PyTorch has no CUDA")
     if not (HERE / "core").is_dir() or not (torch / "include").is_dir():
         return Built(None, "the headers that it is compiled with are not installed")
     try:
         compiler = _compiler()
-        key = _key(torch, version)
+        key = _key(torch)
         if compiler is None:
             others = sorted(cache_folder().glob(f"bridge-{key}-*/{LIBRARY}"))
             names = ", ".join(COMPILERS)
@@ -60,7 +66,7 @@ def build(torch: Path, version: str, say: Callable[[str], None]) -> Built:
             return found
         folder.mkdir(parents=True, exist_ok=True)
         with _alone(folder):
-            return _look(folder) or _compile(compiler, torch, folder, say)
+            return _look(folder) or _compile(compiler, torch, folder)
     except TimeoutError:
         return Built(None, "another process has been compiling it for too long")
     except OSError as error:
@@ -85,11 +91,12 @@ def _compiler() -> list[str] | None:
     return None
 
 
-def _key(torch: Path, version: str) -> str:
+def _key(torch: Path) -> str:
     """What the library depends on besides the compiler."""
     sources = [path for path in sorted(HERE.rglob("*")) if path.suffix in (".h", ".cpp")]
     contents = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
-    return _hash([version, str(torch), __version__, contents, _stamp(Path(_core.__file__).with_name("libgmlake.so"))])
+    libraries = torch / CUDA, Path(_core.__file__).with_name("libgmlake.so")
+    return _hash([__version__, contents, *(_stamp(library) for library in libraries)])
 
 
 def _hash(facts: list[str]) -> str:
@@ -117,8 +124,9 @@ def _alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def _compile(compiler: list[str], torch: Path, folder: Path, say: Callable[[str], None]) -> Built:
-    say(f"compiling the bridge to PyTorch with {compiler[0]}, once (GMLAKE_BRIDGE=0 does without)")
+def _compile(compiler: list[str], torch: Path, folder: Path) -> Built:
+    what = f"compiling the bridge to PyTorch with {compiler[0]}, once (GMLAKE_BRIDGE=0 does without)"
+    print(f"gmlake: {what}", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix=".making-", dir=folder) as temporary:
         made = Path(temporary) / LIBRARY
         command = [*compiler, *_arguments(torch), "-o", str(made)]
