@@ -7,7 +7,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := pyproject.toml CMakeLists.txt README.md $(shell find core emulator src -type f -not -name '*.pyc')
-NATIVE := $(shell find core emulator tests/native bench/native -name '*.h' -o -name '*.cpp')
+NATIVE := $(shell find core emulator src tests/native bench/native -name '*.h' -o -name '*.cpp')
 BUILD_TOOLS := $(shell sed -n 's/^requires = \[\(.*\)\]/\1/p' pyproject.toml | tr -d ',')
 PIP := $(BIN)/pip --disable-pip-version-check -qq
 
