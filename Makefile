@@ -2,16 +2,17 @@
 # make test    the same environment, then linters, types, sanitizers and all tests
 # make bench   the benchmarks
 # make docs    the documentation as a site, in build/site
+# make evaluation  the paper's evaluation again, into docs/evaluation.md
 # Needs python3 with its venv module and a C++20 compiler; everything else comes from PyPI into .venv.
 
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := pyproject.toml CMakeLists.txt README.md $(shell find core emulator src -type f -not -name '*.pyc')
-NATIVE := $(shell find core emulator tests/native bench/native -name '*.h' -o -name '*.cpp')
+NATIVE := $(shell find core emulator src tests/native bench/native -name '*.h' -o -name '*.cpp')
 BUILD_TOOLS := $(shell sed -n 's/^requires = \[\(.*\)\]/\1/p' pyproject.toml | tr -d ',')
 PIP := $(BIN)/pip --disable-pip-version-check -qq
 
-.PHONY: demo test bench docs lint sanitize clean
+.PHONY: demo test bench docs evaluation lint sanitize clean
 .DELETE_ON_ERROR:
 
 LORA := examples/lora.py
@@ -47,6 +48,9 @@ docs: .venv/developing
 
 bench: .venv/developing
 	@$(BIN)/python -m bench
+
+evaluation: .venv/installed
+	@$(BIN)/gmlake workloads run paper --markdown docs/evaluation.md
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

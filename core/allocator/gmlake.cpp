@@ -201,9 +201,15 @@ Address GMLakeAllocator::try_allocate(Pool& pool, Bytes rounded, Bytes size, Str
                                                : pool.lake.allocate(rounded, size, stream);
 }
 
-GMLakeAllocator::Block GMLakeAllocator::find_private(Address address) const {
+GMLakeAllocator::Block GMLakeAllocator::look_up(Address address) const {
+  if (const Block block = ordinary_->find(address)) return block;
   for (const auto& [id, pool] : private_)
     if (const Block block = pool->find(address)) return block;
+  return {};
+}
+
+GMLakeAllocator::Block GMLakeAllocator::find_private(Address address) const {
+  if (const Block block = look_up(address)) return block;
   throw InvalidArgument("address " + std::to_string(address) +
                         " is not in use: it was never handed out, or it was released already");
 }
@@ -230,6 +236,12 @@ bool GMLakeAllocator::settle_limbo(bool wait) {
     waiting_.clear();
   }
   return true;
+}
+
+Bytes GMLakeAllocator::block_size(Address address) const {
+  std::lock_guard guard(lock_);
+  const Block block = look_up(address);
+  return block ? use(block).bytes : 0;
 }
 
 Statistics GMLakeAllocator::statistics() const {

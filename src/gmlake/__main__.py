@@ -5,6 +5,7 @@
   gmlake replay TRACE                  how much memory does this run need, under which allocator?
   gmlake report TRACE -o report.html   where does the memory go? A page to look at
   gmlake plot TRACE -o picture.png     the same as pictures, one at a time
+  gmlake workloads run paper           the paper's evaluation, from real model code
   gmlake convert SNAPSHOT -o TRACE     keep a PyTorch memory snapshot in a compact form
   gmlake top                           the GMLake processes of this machine, live
   gmlake doctor                        what works on this machine, and what to do about the rest

@@ -35,8 +35,8 @@ print(json.dumps([tries, seen, observed, statistics["num_ooms"], statistics["all
 """
 
 
-def test_a_batch_size_finder(gmlake: Run, native: Run) -> None:
-    ours, theirs = gmlake(LADDER), native(LADDER.replace("1 / 0", "0"))
+def test_a_batch_size_finder(either: Run, native: Run) -> None:
+    ours, theirs = either(LADDER), native(LADDER.replace("1 / 0", "0"))
     tries, seen, observed, failures, left = ours
     assert tries == theirs[0] == [[64, False], [32, True]]
     assert failures == theirs[3] == 1

@@ -1,9 +1,10 @@
 #include "edge/torch/out_of_memory.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/units.h"
 #include "edge/torch/pytorch.h"
@@ -11,7 +12,19 @@
 namespace gmlake {
 namespace {
 
-std::atomic<OutOfMemoryObserver> observer = nullptr;
+struct Observers {
+  std::mutex mutex;
+  std::vector<OutOfMemoryObserver> all;
+};
+Observers& observers() {
+  static auto* const only = new Observers;
+  return *only;
+}
+
+std::vector<OutOfMemoryObserver> present_observers() {
+  std::lock_guard lock(observers().mutex);
+  return observers().all;
+}
 
 constexpr Bytes page = 2 * MiB;  // a device gives no less
 
@@ -81,14 +94,15 @@ std::string message(const Figures& f) {
 
 }  // namespace
 
-void observe_out_of_memory(OutOfMemoryObserver wanted) {
-  observer = wanted;
+void observe_out_of_memory(OutOfMemoryObserver observer) {
+  std::lock_guard lock(observers().mutex);
+  observers().all.push_back(std::move(observer));
 }
 
 void fail_out_of_memory(const ProcessDevice& device, Bytes asked) {
   const Figures f = figures(device, asked);
   pytorch::report_out_of_memory(static_cast<std::int64_t>(asked), f.allocated, f.reserved, f.device);
-  if (const OutOfMemoryObserver current = observer) current(f.device, f.asked, f.allowed, f.free);
+  for (const OutOfMemoryObserver& observer : present_observers()) observer(f.device, f.asked, f.allowed, f.free);
   pytorch::throw_out_of_memory(message(f));
 }
 
