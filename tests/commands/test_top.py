@@ -40,11 +40,15 @@ for line in sys.stdin:
         _core.process_allocator(0).release(blocks.pop(int(number)))
     elif verb == "fork":
         kept = _core.process_allocator(0)
-        child = os.fork()
-        if child == 0:
+        parent_lives, end = os.pipe()
+        done, tell = os.pipe()
+        if os.fork() == 0:
+            os.close(end)
             kept.reset_peaks()  # of its own copy
-            sys.stdin.read()
+            os.write(tell, b"done")
+            os.read(parent_lives, 1)
             os._exit(0)
+        os.read(done, 4)
     found = _core.process_allocator(0).statistics()
     print(json.dumps({"allocated": found["allocated_bytes"]["all"]["current"],
                       "active": found["active_bytes"]["all"]["current"],
@@ -153,6 +157,8 @@ def test_once_prints_a_table_and_json_the_same_figures(cli: Cli, child: Child) -
     assert (done.returncode, done.stderr) == (0, "")
     row = next(line for line in done.stdout.splitlines() if str(child.pid) in line.split())
     assert "train.py" in row and "64.00 MiB" in row and "1.00 GiB" in row
+    narrow = cli("top", "--once", env={"COLUMNS": "60"}).stdout
+    assert "64.00 MiB" in narrow and max(map(len, narrow.splitlines())) <= 60
     line = json.loads(cli("top", "--once", "--json").stdout)
     (process,) = [one for one in line["processes"] if one["pid"] == child.pid]
     assert process["allocated"] == own["allocated"]

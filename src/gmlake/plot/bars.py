@@ -81,10 +81,10 @@ def calls(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
     figure, axes = panels(len(subjects), 1, look, 3)
     for (panel,), subject in zip(axes, subjects, strict=True):
         colours = palette.allocator_colours([result.allocator for result in subject.results])
-        for result in subject.results:
-            made = result.iteration_driver_calls
+        for number, result in enumerate(subject.results):
+            made, colour = result.iteration_driver_calls, colours[result.allocator]
             at = np.arange(1, len(made) + 1)
-            panel.plot(at, made, color=colours[result.allocator], marker="o", markersize=3, label=result.allocator)
+            panel.plot(at, made, color=colour, marker="o", markersize=3, label=result.allocator, zorder=9 - number)
         panel.set_yscale("symlog", linthresh=1)
         panel.set_ylim(bottom=0)
         panel.set_xlabel("iteration")
