@@ -249,7 +249,9 @@ class Bridge final : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAl
     process_device(device).allocator.retain_pool(as_pool(id));
   }
   int getPoolUseCount(DeviceIndex device, MempoolId_t id) override {
-    return process_device(device).allocator.pool_uses(as_pool(id));
+    // The destructor of a pool asks too, in a forked child as well, which has no allocator: there it is the one use.
+    const auto* const allocator = process_allocator_if_used(device);
+    return allocator == nullptr ? 1 : allocator->pool_uses(as_pool(id));
   }
   void setUseOnOOM(DeviceIndex device, MempoolId_t id, bool on) override {
     process_device(device).allocator.share_pool(as_pool(id), on);
