@@ -6,11 +6,13 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/vocabulary.h"
+#include "watch/board.h"
 #include "watch/journal.h"
 #include "watch/statistics.h"
 
@@ -44,6 +46,14 @@ struct Totals {
   Bytes reserved = 0;
 };
 
+// A block in use, as a checkpoint of its pool remembers it.
+struct LiveBlock {
+  Address address = 0;
+  Bytes size = 0;
+  Bytes requested = 0;
+  Stream stream = 0;
+};
+
 using StreamFilter = std::function<bool(Stream)>;
 
 class Allocator {
@@ -63,6 +73,16 @@ class Allocator {
   virtual void end_pool(PoolId pool) = 0;
   virtual void release_pool(PoolId pool) = 0;
 
+  // What only some allocators can do with pools; the others throw InvalidArgument.
+  virtual void retain_pool(PoolId) { throw no_such_pools(); }              // makes it if need be, and adds one use
+  virtual int pool_uses(PoolId) const { return 0; }                        // 0: unknown, or all were released
+  virtual void trim_pool(PoolId) {}                                        // gives its memory back if it has no uses
+  virtual void share_pool(PoolId, bool /*on*/) { throw no_such_pools(); }  // serves others before they run out
+  // A checkpoint of a pool is its blocks in use. Restoring one releases every block of the pool that is in use and
+  // takes those of the checkpoint again at their addresses, with their contents; returns what was released.
+  virtual std::vector<LiveBlock> live_blocks(PoolId) const { throw no_such_pools(); }
+  virtual std::vector<LiveBlock> restore_pool(PoolId, std::span<const LiveBlock>) { throw no_such_pools(); }
+
   virtual void trim() = 0;                     // give back what can be given back (empty_cache)
   virtual void set_limit(Bytes reserved) = 0;  // never reserve more than this; the driver's capacity still counts
 
@@ -75,6 +95,8 @@ class Allocator {
   virtual void reset_peaks() = 0;
   virtual void reset_accumulated() = 0;
   virtual std::vector<SegmentInfo> segments() const = 0;
+  virtual std::vector<Gauge> gauges() const { return {}; }  // counters that may be read at any time, without asking
+  virtual Bytes block_size(Address address) const;          // 0: no block that is in use begins there
 
   // The latest events, if the allocator keeps a journal; none unless started.
   virtual void start_journal(std::size_t) { throw InvalidArgument("this allocator keeps no journal"); }
@@ -82,6 +104,18 @@ class Allocator {
   virtual std::vector<JournalEntry> journal() const { return {}; }
 
   virtual void check() const = 0;  // throws BrokenInvariant
+
+ private:
+  static InvalidArgument no_such_pools() { return InvalidArgument("this allocator cannot do that with a pool"); }
 };
+
+inline Bytes Allocator::block_size(Address address) const {
+  for (const SegmentInfo& segment : segments()) {
+    if (address < segment.address || address >= segment.address + segment.size) continue;
+    for (const BlockInfo& block : segment.blocks)
+      if (block.address == address && block.state == BlockInfo::State::active_allocated) return block.size;
+  }
+  return 0;
+}
 
 }  // namespace gmlake

@@ -201,9 +201,15 @@ Address GMLakeAllocator::try_allocate(Pool& pool, Bytes rounded, Bytes size, Str
                                                : pool.lake.allocate(rounded, size, stream);
 }
 
-GMLakeAllocator::Block GMLakeAllocator::find_private(Address address) const {
+GMLakeAllocator::Block GMLakeAllocator::look_up(Address address) const {
+  if (const Block block = ordinary_->find(address)) return block;
   for (const auto& [id, pool] : private_)
     if (const Block block = pool->find(address)) return block;
+  return {};
+}
+
+GMLakeAllocator::Block GMLakeAllocator::find_private(Address address) const {
+  if (const Block block = look_up(address)) return block;
   throw InvalidArgument("address " + std::to_string(address) +
                         " is not in use: it was never handed out, or it was released already");
 }
@@ -232,6 +238,12 @@ bool GMLakeAllocator::settle_limbo(bool wait) {
   return true;
 }
 
+Bytes GMLakeAllocator::block_size(Address address) const {
+  std::lock_guard guard(lock_);
+  const Block block = look_up(address);
+  return block ? use(block).bytes : 0;
+}
+
 Statistics GMLakeAllocator::statistics() const {
   std::lock_guard guard(lock_);
   refresh_inactive();
@@ -244,6 +256,21 @@ Statistics GMLakeAllocator::statistics() const {
 Totals GMLakeAllocator::totals() const {
   std::lock_guard guard(lock_);
   return {supply_.tally.allocated(), supply_.chunks.reserved()};
+}
+
+std::vector<Gauge> GMLakeAllocator::gauges() const {
+  const Statistics& s = supply_.statistics;
+  const Stat& reserved = s.reserved_bytes.by[0];
+  return {{"allocated", supply_.tally.active_counters(), supply_.tally.lingering_counters()},
+          {"active", supply_.tally.active_counters()},
+          {"peak_active", {supply_.tally.peak_counter()}},
+          {"reserved", {&reserved.current}},
+          {"peak_reserved", {&reserved.peak}},
+          {"stitches", {&s.stitches}},
+          {"retries", {&s.num_alloc_retries}},
+          {"ooms", {&s.num_ooms}},
+          {"last_oom_us", {&s.last_oom_us}},
+          {"last_oom_bytes", {&s.last_oom_bytes}}};
 }
 
 void GMLakeAllocator::start_journal(std::size_t entries) {

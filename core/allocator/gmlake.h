@@ -22,6 +22,10 @@ class GMLakeAllocator final : public Allocator {
   static std::span<const OptionRow> option_rows();
   static std::unique_ptr<Allocator> make(Driver& driver, const Options& options);
 
+  // On the board, if there is one, so that others see the counters.
+  static void* operator new(std::size_t size) { return Board::place(size); }
+  static void operator delete(void* at, std::size_t size) noexcept { Board::give_back(at, size); }
+
   GMLakeAllocator(Driver& driver, const Policy& policy);
   ~GMLakeAllocator() override;
 
@@ -31,6 +35,12 @@ class GMLakeAllocator final : public Allocator {
   void begin_pool(PoolId id, StreamFilter filter) override;
   void end_pool(PoolId id) override;
   void release_pool(PoolId id) override;
+  void retain_pool(PoolId id) override;
+  int pool_uses(PoolId id) const override;
+  void trim_pool(PoolId id) override;
+  void share_pool(PoolId id, bool on) override;
+  std::vector<LiveBlock> live_blocks(PoolId id) const override;
+  std::vector<LiveBlock> restore_pool(PoolId id, std::span<const LiveBlock> blocks) override;
   void trim() override;
   void set_limit(Bytes reserved) override;
   Statistics statistics() const override;
@@ -38,6 +48,8 @@ class GMLakeAllocator final : public Allocator {
   void reset_peaks() override;
   void reset_accumulated() override;
   std::vector<SegmentInfo> segments() const override;
+  std::vector<Gauge> gauges() const override;
+  Bytes block_size(Address address) const override;
   void check() const override;
   void start_journal(std::size_t entries) override;
   void resize_journal(std::size_t entries) override;
@@ -69,11 +81,13 @@ class GMLakeAllocator final : public Allocator {
     };
     PoolId id;
     int uses = 0;
+    bool shared = false;  // serves other requests before they run out of memory
     Addresses addresses;
     Lake lake;
     Slabs slabs;
     SmallPool small;
     Block find(Address address);
+    std::vector<LiveBlock> live(const Fences& fences) const;
     bool empty() const { return lake.empty() && small.empty(); }
     bool vacant() const { return lake.vacant() && slabs.bytes() == 0; }  // holds no memory
     void trim(Bytes enough);
@@ -88,18 +102,24 @@ class GMLakeAllocator final : public Allocator {
   };
 
   std::unique_ptr<Pool> make_pool(PoolId id);
+  Pool& private_pool(PoolId id);  // which is made if need be
+  Pool& known_pool(PoolId id) const;
+  std::vector<LiveBlock> empty_pool(Pool& pool);  // releases what is in use, and says what that was
+  bool fill_pool(Pool& pool, std::span<const LiveBlock> blocks);
   Pool& route(Stream stream) { return scopes_.empty() ? *ordinary_ : route_by_scope(stream); }
   Pool& route_by_scope(Stream stream);
   Address try_allocate(Pool& pool, Bytes rounded, Bytes size, Stream stream);
   Address climb(Pool& pool, Bytes rounded, Bytes size, Stream stream);
+  Address try_shared_pools(Bytes rounded, Bytes size, Stream stream);
   Block find(Address address) const;  // throws unless it is in use
   Block find_private(Address address) const;
+  Block look_up(Address address) const;  // none unless it is in use
   static Use use(const Block& block);
   void release_any(Address address);
   void postpone(const Block& block, const Use& use);
   void free(const Block& block, const Clock& clock, Bytes bytes);
   bool settle_limbo(bool wait);
-  void release_unused_pools();
+  void release_unused_pools(PoolId only = {});  // {0, 0}: all
   void give_back_everything();
   void refresh_inactive() const;
   [[noreturn]] void out_of_memory(Bytes size);

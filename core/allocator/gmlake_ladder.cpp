@@ -1,4 +1,4 @@
-// What our allocator does when a request finds no room: the ladder, pools coming and going, giving memory back.
+// What our allocator does when a request finds no room: the ladder, and giving memory back.
 #include <algorithm>
 #include <mutex>
 #include <string>
@@ -15,6 +15,7 @@ constexpr Bytes shared_lake = 4 * TiB;
 constexpr Bytes shared_slabs = 256 * GiB;
 constexpr Bytes private_lake = 256 * GiB;
 constexpr Bytes private_slabs = 16 * GiB;
+constexpr Bytes fewest = 32;  // not less than this part of them
 
 }  // namespace
 
@@ -35,11 +36,14 @@ void GMLakeAllocator::Pool::trim(Bytes enough) {
 }
 
 std::unique_ptr<GMLakeAllocator::Pool> GMLakeAllocator::make_pool(PoolId id) {
-  const Bytes lake = id ? private_lake : shared_lake;
-  const Bytes slabs = id ? private_slabs : shared_slabs;
-  const Address range = supply_.ranges.reserve(lake + slabs);
-  if (range == 0) return nullptr;
-  return std::make_unique<Pool>(supply_, id, range, lake + slabs, lake);
+  // Where addresses are scarce, by a limit of the process or a sanitizer, a pool makes do with fewer.
+  for (Bytes part = 1; part <= fewest; part *= 2) {
+    const Bytes lake = (id ? private_lake : shared_lake) / part;
+    const Bytes slabs = (id ? private_slabs : shared_slabs) / part;
+    const Address range = supply_.ranges.reserve(lake + slabs);
+    if (range != 0) return std::make_unique<Pool>(supply_, id, range, lake + slabs, lake);
+  }
+  return nullptr;
 }
 
 // The ladder. Each rung may free memory, and each is followed by another search.
@@ -62,11 +66,18 @@ Address GMLakeAllocator::climb(Pool& pool, Bytes rounded, Bytes size, Stream str
   // enough of them back to create others.
   ordinary_->trim(rounded);
   if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
+  if (Address at = pool.id ? 0 : try_shared_pools(rounded, size, stream); at != 0) return at;
   out_of_memory(size);
 }
 
+Address GMLakeAllocator::try_shared_pools(Bytes rounded, Bytes size, Stream stream) {
+  for (const auto& [id, pool] : private_)
+    if (Address at = pool->shared ? try_allocate(*pool, rounded, size, stream) : 0; at != 0) return at;
+  return 0;
+}
+
 void GMLakeAllocator::out_of_memory(Bytes size) {
-  ++supply_.statistics.num_ooms;
+  supply_.statistics.count_out_of_memory(size);
   Bytes free = 0;
   Bytes total = 0;
   (void)supply_.driver.memory_info(free, total);
@@ -83,50 +94,12 @@ void GMLakeAllocator::out_of_memory(Bytes size) {
   throw OutOfMemory(text);
 }
 
-GMLakeAllocator::Pool& GMLakeAllocator::route_by_scope(Stream stream) {
-  (void)supply_.fences.lane(stream);  // from here on it is looked at for a capture
-  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
-    if (scope->filter(stream)) return *private_.at(scope->id);
-  return *ordinary_;
-}
-
-void GMLakeAllocator::begin_pool(PoolId id, StreamFilter filter) {
-  if (!id) throw InvalidArgument("pool (0, 0) is the ordinary pool; a private pool needs another id");
-  std::lock_guard guard(lock_);
-  auto found = private_.find(id);
-  if (found == private_.end()) {
-    auto pool = make_pool(id);
-    if (pool == nullptr) throw OutOfMemory("the driver refused to reserve addresses for a private pool");
-    found = private_.emplace(id, std::move(pool)).first;
-  }
-  ++found->second->uses;
-  scopes_.push_back({id, std::move(filter)});
-  supply_.fences.watch_captures(true);
-}
-
-void GMLakeAllocator::end_pool(PoolId id) {
-  std::lock_guard guard(lock_);
-  auto scope = std::ranges::find(scopes_.rbegin(), scopes_.rend(), id, &Scope::id);
-  if (scope == scopes_.rend())
-    throw InvalidArgument("pool (" + std::to_string(id.capture) + ", " + std::to_string(id.user) + ") was not begun");
-  scopes_.erase(std::next(scope).base());
-  supply_.fences.watch_captures(!scopes_.empty());
-}
-
-void GMLakeAllocator::release_pool(PoolId id) {
-  std::lock_guard guard(lock_);
-  auto found = private_.find(id);
-  if (found == private_.end() || found->second->uses == 0)
-    throw InvalidArgument("pool (" + std::to_string(id.capture) + ", " + std::to_string(id.user) + ") is not in use");
-  --found->second->uses;
-}
-
 // A pool that no graph uses any more and whose blocks are all released gives its memory back, and goes once the driver
 // has taken all of it.
-void GMLakeAllocator::release_unused_pools() {
+void GMLakeAllocator::release_unused_pools(PoolId only) {
   for (auto entry = private_.begin(); entry != private_.end();) {
     Pool& pool = *entry->second;
-    const bool unused = pool.uses == 0 && pool.empty() &&
+    const bool unused = (!only || entry->first == only) && pool.uses == 0 && pool.empty() &&
                         std::ranges::none_of(scopes_, [&](const Scope& scope) { return scope.id == pool.id; });
     if (unused) pool.trim(std::numeric_limits<Bytes>::max());
     if (unused && pool.vacant()) {

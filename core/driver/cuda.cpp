@@ -111,6 +111,8 @@ void CudaDriver::prepare_mapping(cuda::Device id) {
   int rdma = 0;
   if (cuda_.device_attribute(&rdma, cuda::Attribute::rdma_with_virtual_memory, id) == Result::success && rdma != 0)
     properties_.flags.rdma_capable = 1;  // otherwise network cards could not reach what we allocate
+  int file = 0;
+  shareable_ = cuda_.device_attribute(&file, cuda::Attribute::export_as_file, id) == Result::success && file != 0;
   std::size_t granularity = 0;
   require(cuda_, cuda_.granularity(&granularity, &properties_, cuda::minimum_granularity), device_,
           "asking for the granularity");
@@ -134,8 +136,7 @@ int CudaDriver::device_count() {
   return cuda::device_count();
 }
 
-template <typename Act>
-Driver::Outcome CudaDriver::call(Act act) {
+Driver::Outcome CudaDriver::call(const std::function<Result()>& act) const {
   const auto start = std::chrono::steady_clock::now();
   const Scope scope(cuda_, context_);
   const Result result = scope.result() == Result::success ? act() : scope.result();
@@ -173,12 +174,24 @@ Driver::Outcome CudaDriver::do_free_range(Address range, Bytes size) {
 
 Driver::Outcome CudaDriver::do_create(Bytes size, Handle& handle) {
   cuda::AllocationHandle created = 0;
-  const Outcome outcome = call([&] { return cuda_.create(&created, size, &properties_, 0); });
+  const Outcome outcome = call([&] {
+    cuda::AllocationProperties properties = properties_;
+    if (!shareable_) return cuda_.create(&created, size, &properties, 0);
+    properties.handle_types = cuda::as_file;
+    const Result shared = cuda_.create(&created, size, &properties, 0);
+    if (shared != Result::not_supported && shared != Result::not_permitted && shared != Result::invalid_value)
+      return shared;
+    properties.handle_types = 0;
+    const Result result = cuda_.create(&created, size, &properties, 0);
+    if (result == Result::success) shareable_ = false;  // some virtual machines promise more than they allow
+    return result;
+  });
   if (outcome.status == Status::success) handle = created;
   return outcome;
 }
 
 Driver::Outcome CudaDriver::do_release(Handle handle) {
+  forget_export(handle);
   return call([&] { return cuda_.release(handle); });
 }
 
@@ -186,7 +199,7 @@ Driver::Outcome CudaDriver::do_map(Address at, Bytes size, Handle handle) {
   const Outcome outcome = call([&] { return cuda_.map(at, size, 0, handle, 0); });
   if (outcome.status == Status::success) {
     std::lock_guard lock(mappings_mutex_);
-    mappings_.emplace(at, size);
+    mappings_.emplace(at, Mapping{size, handle});
   }
   return outcome;
 }

@@ -1,9 +1,14 @@
 // The driver of a real device (or of the emulated one): documented calls of libcuda.so.1, in the device's primary
-// context, from any thread. Strictness is the library's own; the only book kept here is how many mappings an unmap
-// takes away, because the contract counts handles and the library does not say.
+// context, from any thread. Strictness is the library's own; the only book kept here is what is mapped where, because
+// the contract counts handles and the library does not say.
+//
+// Beyond the contract, memory can be shown to other processes (driver/cuda/sharing.cpp).
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "driver/cuda/abi.h"
@@ -27,6 +32,19 @@ class CudaDriver final : public Driver {
   Status memory_info(Bytes& free, Bytes& total) override;
   Status is_capturing(Stream stream, bool& capturing) override;
 
+  // One mapping that another process may have too: an open file, which no other piece ever had the serial number of.
+  struct Shared {
+    int file = -1;
+    Bytes size = 0;
+    std::uint64_t serial = 0;
+  };
+  // The mappings that hold a run of addresses, the first of which begins at `begin`. The files stay ours, and open
+  // until the memory is released. not_supported: memory of this device cannot be shared.
+  [[nodiscard]] Status export_run(Address at, Bytes size, Address& begin, std::vector<Shared>& pieces);
+  // Maps them one after the other. The files stay the caller's. What was imported is closed once the device is idle.
+  [[nodiscard]] Status import_run(std::span<const Shared> pieces, Address& at);
+  [[nodiscard]] Status close_run(Address at, Bytes size);
+
  private:
   Outcome do_reserve(Bytes size, Address& range) override;
   Outcome do_free_range(Address range, Bytes size) override;
@@ -45,8 +63,7 @@ class CudaDriver final : public Driver {
   Outcome do_synchronize(Event event) override;
 
   void prepare_mapping(cuda::Device id);
-  template <typename Act>
-  Outcome call(Act act);
+  Outcome call(const std::function<cuda::Result()>& act) const;  // in the device's context
 
   const cuda::Functions& cuda_;
   int device_;
@@ -54,8 +71,16 @@ class CudaDriver final : public Driver {
   cuda::Context context_ = nullptr;
   cuda::AllocationProperties properties_;
   std::vector<cuda::AccessDescription> accesses_;  // this device, and the peers that can reach its memory
+  std::atomic<bool> shareable_ = false;
   std::mutex mappings_mutex_;
-  std::map<Address, Bytes> mappings_;
+  struct Mapping {
+    Bytes size;
+    Handle handle;
+  };
+  std::map<Address, Mapping> mappings_;
+  std::map<Handle, Shared> exported_;  // guarded by the same mutex
+  std::uint64_t exports_ = 0;
+  void forget_export(Handle handle);
 };
 
 }  // namespace gmlake

@@ -30,12 +30,14 @@ struct Slot {
   std::mutex making;
   std::unique_ptr<CudaDriver> driver;
   std::unique_ptr<Allocator> owner;
+  Board board;                                  // on which the owner's counters are seen by other processes
   std::atomic<Allocator*> allocator = nullptr;  // set last: whoever sees it sees the rest
   std::atomic<double> fraction = 1;
 };
 
 struct Process {
   std::array<Slot, most_devices> slots;
+  std::atomic<int> end = 0;                    // no device from this one on was ever in use
   std::atomic<bool> begun = false;             // some device is in use, or about to be
   std::atomic<bool> inherited = false;         // forked from a process that had begun
   std::mutex setting;                          // guards what follows
@@ -53,7 +55,10 @@ Process& process() {
     pthread_atfork(nullptr, nullptr, [] {
       if (!kept->begun) return;
       kept->inherited = true;
-      for (Slot& slot : kept->slots) slot.allocator = nullptr;
+      for (Slot& slot : kept->slots) {
+        slot.allocator = nullptr;
+        slot.board.detach();
+      }
     });
     return made;
   }();
@@ -92,11 +97,18 @@ void keep_journal(Allocator& allocator, std::size_t entries, bool clear) {
   }
 }
 
+Bytes memory_of(Driver& driver) {
+  Bytes free = 0, total = 0;
+  return driver.memory_info(free, total) == Status::success ? total : 0;
+}
+
 // GMLake, or what comes nearest to having no GMLake at all.
 void make(Slot& s, int device) {
   try {
     s.driver = std::make_unique<CudaDriver>(device);
+    const Board::Scope scope(s.board);
     s.owner = row("gmlake").make(*s.driver, options_from_environment());
+    s.board.show(device, memory_of(*s.driver), s.owner->gauges());
   } catch (const NoVirtualMemory& error) {
     if (strict()) throw;
     std::fprintf(stderr, "gmlake: %s; it is served as by PyTorch itself, without stitching\n", error.what());
@@ -156,6 +168,11 @@ void keep_process_journals(std::size_t entries, bool clear) {
     if (Allocator* const allocator = slot.allocator) keep_journal(*allocator, entries, clear);
 }
 
+std::size_t process_journals() {
+  std::lock_guard lock(process().setting);
+  return process().journal;
+}
+
 double process_fraction(int device) {
   return slot(device).fraction;
 }
@@ -172,6 +189,7 @@ ProcessDevice process_device(int device) {
       make(s, device);
       std::lock_guard setting(process().setting);
       if (process().journal > 0) keep_journal(*s.owner, process().journal, true);
+      for (int end = process().end; end <= device && !process().end.compare_exchange_weak(end, device + 1);) continue;
       s.allocator.store(s.owner.get(), std::memory_order_release);
     }
   }
@@ -180,6 +198,28 @@ ProcessDevice process_device(int device) {
 
 Allocator* process_allocator_if_used(int device) noexcept {
   return device < 0 || device >= most_devices ? nullptr : slot(device).allocator.load(std::memory_order_acquire);
+}
+
+Allocator* process_allocator_of(Address block, int& device) noexcept {
+  const int end = process().end.load(std::memory_order_acquire);
+  Allocator* last = nullptr;
+  int used = 0;
+  for (int number = 0; number < end; ++number) {
+    Allocator* const allocator = process_allocator_if_used(number);
+    if (allocator == nullptr) continue;
+    ++used;
+    last = allocator;
+    device = number;
+  }
+  if (used < 2) [[likely]]
+    return last;  // which would complain if it did not know the block
+  for (int number = 0; number < end; ++number) {
+    Allocator* const allocator = process_allocator_if_used(number);
+    if (allocator == nullptr || allocator->block_size(block) == 0) continue;
+    device = number;
+    return allocator;
+  }
+  return nullptr;
 }
 
 }  // namespace gmlake

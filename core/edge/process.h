@@ -26,6 +26,9 @@ ProcessDevice process_device(int device);
 // The allocator if the device has been used, or nullptr. Never throws, never waits.
 Allocator* process_allocator_if_used(int device) noexcept;
 
+// The allocator that handed out a block, and its device; nullptr if no device is in use, or none of several knows it.
+Allocator* process_allocator_of(Address block, int& device) noexcept;
+
 // The options of "gmlake" as the environment and set_process_option set them; variables of the parts around the
 // allocator (GMLAKE_DEVICE and others) are left alone. Throws InvalidArgument that names the variable.
 Options options_from_environment();
@@ -42,5 +45,6 @@ double process_fraction(int device);  // 1 unless it was set
 // was noted before stays, unless it is to be cleared. An allocator that cannot keep a journal is left out. Throws
 // InvalidArgument for an impossible number.
 void keep_process_journals(std::size_t entries, bool clear);
+std::size_t process_journals();  // how many events they keep
 
 }  // namespace gmlake

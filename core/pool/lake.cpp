@@ -29,6 +29,13 @@ Address Lake::allocate(Bytes size, Bytes requested, Stream stream) {
   return at;
 }
 
+bool Lake::allocate_at(Address at, Bytes size, Bytes requested, Stream stream) {
+  if (!arena_.contains(at) || !arena_.is_free(at, size)) return false;
+  (void)hand_out(arena_.take(at, size, Extent::State::live, supply_.fences.lane(stream)), requested);
+  active_ += size;
+  return true;
+}
+
 Lake::Block Lake::find(Address address) const {
   if (!arena_.contains(address)) {
     SBlock* block = stitched_.at(address);

@@ -30,6 +30,8 @@ class Lake {
   ~Lake();  // gives everything back, whoever has it: the device must be idle
 
   Address allocate(Bytes size, Bytes requested, Stream stream);  // 0: no room
+  // The same at an address where the pool has memory; the caller knows that nobody uses it. False: it is not free.
+  bool allocate_at(Address at, Bytes size, Bytes requested, Stream stream);
 
   // A block in the client's hands: one of the two, or neither when the address was never handed out.
   struct Block {
@@ -51,7 +53,8 @@ class Lake {
   }
   void free_plain(Extent* extent) {
     active_ -= extent->size;
-    arena_.give_back_one(extent, supply_.fences.now(extent->user));
+    supply_.fences.stamp(extent->clock, extent->user);
+    arena_.give_back_one(extent);
   }
   bool empty() const { return active_ == 0; }
   bool vacant() const { return empty() && !arena_.any_free() && retirement_.empty(); }  // holds no memory

@@ -48,6 +48,14 @@ Address Slabs::take(Stream stream) {
   return at;
 }
 
+bool Slabs::take_at(Address at) {
+  const auto spare = std::ranges::find(spares_, number(at));
+  if (spare == spares_.end()) return false;
+  spares_.erase(spare);
+  pages_[number(at)].used = true;
+  return true;
+}
+
 void Slabs::give_back(Address at, const Clock& clock) {
   Page& page = pages_[number(at)];
   page.used = false;

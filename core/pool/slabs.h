@@ -20,6 +20,7 @@ class Slabs {
   bool contains(Address address) const { return address - range_ < size_; }
 
   Address take(Stream stream);  // 0: no room
+  bool take_at(Address page);   // a spare; the caller knows that nobody uses it. False: it is none
   void give_back(Address page, const Clock& clock);
   void trim();  // destroys the spares; the device must be idle
 

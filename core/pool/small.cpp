@@ -25,17 +25,46 @@ Address SmallPool::allocate(Bytes size, Bytes requested, Stream stream) {
     block = shelf.free.best_fit(units);
   }
   unlist(block);
-  if (block->size > units) {
-    Block& rest = block->slab->blocks[block->place + units];
-    rest.slab = block->slab;
-    rest.place = static_cast<std::uint16_t>(block->place + units);
-    rest.size = block->size - units;
-    rest.before = units;
-    block->size = units;
-    if (const std::size_t end = rest.place + rest.size; end < block->slab->blocks.size())
-      block->slab->blocks[end].before = rest.size;
-    list(&rest);
+  if (block->size > units) list(split(block, units));
+  return hand_out(block, requested);
+}
+
+bool SmallPool::allocate_at(Address at, Bytes size, Bytes requested, Stream stream) {
+  const std::size_t page = page_of(at);
+  if (page >= slab_at_.size() || slab_at_[page] == nullptr) {
+    if (!slabs_.take_at(slabs_.range() + page * supply_.page)) return false;
+    put_slab(shelf(stream), slabs_.range() + page * supply_.page);
   }
+  Slab& slab = *slab_at_[page];
+  const std::size_t place = (at - slab.address) / unit;
+  const std::size_t end = place + size / unit;
+  Block* block = slab.blocks.data();
+  while (block->place + block->size <= place) block = &slab.blocks[block->place + block->size];
+  if (block->live || block->place + block->size < end || slab.shelf->stream != stream) return false;
+  unlist(block);
+  if (block->place < place) {
+    Block* const rest = split(block, static_cast<std::uint16_t>(place - block->place));
+    list(block);
+    block = rest;
+  }
+  if (block->place + block->size > end) list(split(block, static_cast<std::uint16_t>(end - place)));
+  (void)hand_out(block, requested);
+  return true;
+}
+
+SmallPool::Block* SmallPool::split(Block* block, std::uint16_t units) {
+  Block& rest = block->slab->blocks[block->place + units];
+  rest.slab = block->slab;
+  rest.place = static_cast<std::uint16_t>(block->place + units);
+  rest.size = block->size - units;
+  rest.before = units;
+  block->size = units;
+  if (const std::size_t end = rest.place + rest.size; end < block->slab->blocks.size())
+    block->slab->blocks[end].before = rest.size;
+  return &rest;
+}
+
+Address SmallPool::hand_out(Block* block, Bytes requested) {
   block->live = true;
   block->use = {.lanes = 0, .requested = static_cast<std::uint32_t>(requested)};
   ++block->slab->live;
@@ -95,6 +124,11 @@ void SmallPool::trim() {
 bool SmallPool::add_slab(Shelf& shelf) {
   const Address address = slabs_.take(shelf.stream);
   if (address == 0) return false;
+  put_slab(shelf, address);
+  return true;
+}
+
+void SmallPool::put_slab(Shelf& shelf, Address address) {
   if (spare_.empty()) spare_.push_back(std::make_unique<Slab>(supply_.page / unit));
   std::unique_ptr<Slab> slab = std::move(spare_.back());
   spare_.pop_back();
@@ -105,7 +139,6 @@ bool SmallPool::add_slab(Shelf& shelf) {
   if (page >= slab_at_.size()) slab_at_.resize(page + 1);
   slab_at_[page] = std::move(slab);
   ++slab_count_;
-  return true;
 }
 
 SmallPool::Slab::Slab(std::size_t units) : blocks(units) {

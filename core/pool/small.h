@@ -42,7 +42,9 @@ class SmallPool {
       : supply_(supply), slabs_(slabs), page_shift_(std::countr_zero(supply.page)) {}
 
   Address allocate(Bytes size, Bytes requested, Stream stream);  // 0: no room
-  Block* find(Address address) const;                            // in the client's hands, or nullptr
+  // The same at an address in a slab of this stream, or in one that no stream has. False: it is not free.
+  bool allocate_at(Address at, Bytes size, Bytes requested, Stream stream);
+  Block* find(Address address) const;  // in the client's hands, or nullptr
   void free(Block* block);
   Lane lane(const Block* block) const;
   Stream stream(const Block* block) const;
@@ -62,6 +64,9 @@ class SmallPool {
   Shelf& look_up(Stream stream);
   std::size_t page_of(Address address) const { return (address - slabs_.range()) >> page_shift_; }
   bool add_slab(Shelf& shelf);
+  void put_slab(Shelf& shelf, Address page);
+  Block* split(Block* block, std::uint16_t units);  // keeps the front, returns the rest; neither is in a bin
+  Address hand_out(Block* block, Bytes requested);
   void list(Block* block);
   void unlist(Block* block);
   void give_back(Slab& slab);

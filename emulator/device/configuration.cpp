@@ -60,6 +60,7 @@ const std::map<std::string, Setter, std::less<>>& setters() {
       {"data_limit", number(&Configuration::data_limit)},
       {"clock_ns", number(&Configuration::clock_nanoseconds)},
       {"session", [](Configuration& c, const std::string& text) { c.session = text; }},
+      {"virtual_memory", flag(&Configuration::virtual_memory)},
       {"leaks", flag(&Configuration::leaks)},
       {"hazards", flag(&Configuration::hazards)},
       {"compute",

@@ -25,6 +25,7 @@ struct Configuration {
   std::size_t data_limit = std::size_t{64} << 10;  // larger copies and fills only account
   std::uint64_t clock_nanoseconds = 1000;          // host time that passes with every call
   std::string session;                             // folder shared by the processes of one run; empty: none
+  bool virtual_memory = true;                      // without it, memory is only had by the whole allocation
   bool leaks = false;                              // report at exit what was not given back
   bool hazards = false;                            // report accesses from two streams that nothing orders
   int world_size = 0;                              // this process stands for one rank of so many; 0: processes are real

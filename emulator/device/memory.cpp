@@ -228,24 +228,15 @@ Status properties(Handle handle, int& device, int& handle_types) {
 Status export_file(Handle handle, int& file) {
   std::lock_guard guard(lock());
   const auto found = state().handles.find(handle);
-  if (found == state().handles.end() || !found->second->shared) return Status::invalid_value;
-  file = dup(found->second->file);
+  if (found == state().handles.end() || found->second->handle_types == 0) return Status::invalid_value;
+  file = export_block(*found->second);
   return file < 0 ? Status::out_of_memory : Status::success;
 }
 
 Status import_file(int file, Handle& handle) {
-  struct stat about;
-  if (fstat(file, &about) != 0 || about.st_size <= 0) return Status::invalid_value;
-  // Its maker named the file after the device: "gmlake-device-1".
-  char target[256] = {};
-  const std::string link = "/proc/self/fd/" + std::to_string(file);
-  if (readlink(link.c_str(), target, sizeof target - 1) < 0) return Status::invalid_value;
-  const char* mark = std::strstr(target, "gmlake-device-");
-  if (mark == nullptr) return Status::invalid_value;
-  const int copy = dup(file);
-  if (copy < 0) return Status::out_of_memory;
   std::lock_guard guard(lock());
-  Block* block = adopt_block(copy, 0, static_cast<std::size_t>(about.st_size), std::atoi(mark + 14));
+  Block* block = import_block(file);
+  if (block == nullptr) return Status::invalid_value;
   block->handles = 1;
   handle = state().next_handle++;
   state().handles[handle] = block;

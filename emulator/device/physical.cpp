@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,7 +21,14 @@
 namespace gmlake::device {
 namespace {
 
+// Blocks lie in the first half of the file. The second says of blocks that were exported what they are, so that a
+// descriptor that is positioned at a block tells all of it.
 constexpr off_t file_size = off_t{1} << 50;
+constexpr off_t labels = file_size / 2;
+struct Label {
+  std::uint64_t size;
+  std::int64_t device;
+};
 constexpr int foreign = -1;  // in place of handle types: another process made it
 std::size_t blocks = 0;
 std::size_t bytes = 0;
@@ -39,32 +47,53 @@ int common_file() {
   return file;
 }
 
-// The name tells a process that imports the file which device it is on.
-int own_file(std::size_t size, int device) {
-  return sparse_file(("gmlake-device-" + std::to_string(device)).c_str(), static_cast<off_t>(size));
+off_t label_of(off_t block) {
+  return labels + block / static_cast<off_t>(granularity) * static_cast<off_t>(sizeof(Label));
 }
 
 }  // namespace
 
 Block* make_block(std::size_t size, int device, int handle_types) {
-  const bool shared = handle_types != 0;
-  if (!shared && next_offset + static_cast<off_t>(size) > file_size) return nullptr;
+  if (next_offset + static_cast<off_t>(size) > labels) return nullptr;
   if (!capacity::take(device, size)) return nullptr;
-  const int file = shared ? own_file(size, device) : common_file();
+  const int file = common_file();
   if (file < 0) {
     capacity::give(device, size);
     return nullptr;
   }
-  const off_t offset = shared ? 0 : next_offset;
-  if (!shared) next_offset += static_cast<off_t>(size);
+  const off_t offset = next_offset;
+  next_offset += static_cast<off_t>(size);
   ++blocks;
   bytes += size;
-  return new Block{file, offset, size, device, handle_types, 0, 0, shared};
+  return new Block{file, offset, size, device, handle_types, 0, 0};
 }
 
 Block* adopt_block(int file, off_t offset, std::size_t size, int device) {
   ++blocks;
-  return new Block{file, offset, size, device, foreign, 0, 0, true};
+  return new Block{file, offset, size, device, foreign, 0, 0};
+}
+
+int export_block(const Block& block) {
+  // Opened anew rather than duplicated: the position is then its own.
+  const int file = open(("/proc/self/fd/" + std::to_string(block.file)).c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return -1;
+  const Label label{block.size, block.device};
+  if (pwrite(file, &label, sizeof label, label_of(block.offset)) == sizeof label &&
+      lseek(file, block.offset, SEEK_SET) == block.offset)
+    return file;
+  close(file);
+  return -1;
+}
+
+Block* import_block(int file) {
+  struct stat about;
+  if (fstat(file, &about) != 0 || about.st_size != file_size) return nullptr;
+  const off_t offset = lseek(file, 0, SEEK_CUR);
+  Label label{};
+  if (offset < 0 || pread(file, &label, sizeof label, label_of(offset)) != sizeof label || label.size == 0)
+    return nullptr;
+  const int copy = fcntl(file, F_DUPFD_CLOEXEC, 0);
+  return copy < 0 ? nullptr : adopt_block(copy, offset, label.size, static_cast<int>(label.device));
 }
 
 void settle(Block* block) {
@@ -76,10 +105,10 @@ void settle(Block* block) {
     capacity::give(block->device, block->size);
     bytes -= block->size;
   }
-  if (block->shared)
-    close(block->file);
-  else
+  if (ours)
     fallocate(block->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, block->offset, static_cast<off_t>(block->size));
+  else
+    close(block->file);
   --blocks;
   delete block;
 }

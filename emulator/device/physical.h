@@ -18,13 +18,16 @@ struct Block {
   int handle_types;  // what it may be exported as; 0: nothing
   int handles;
   int mappings;
-  bool shared;  // in a file of its own, because another process maps it too
 };
 
 // Null when the device is full (or, with a sentence on stderr, the host).
 Block* make_block(std::size_t size, int device, int handle_types);
 // A block that another process made; the file is ours to close. Takes nothing of the device: its maker has.
 Block* adopt_block(int file, off_t offset, std::size_t size, int device);
+// A descriptor that stands for the block in any process, and the block that such a descriptor stands for. -1 or null:
+// the host gives none, or it is no such descriptor.
+int export_block(const Block& block);
+Block* import_block(int file);
 // Ends the block when neither handle nor mapping is left.
 void settle(Block* block);
 // Blocks that are alive in this process.

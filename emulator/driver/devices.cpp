@@ -97,10 +97,11 @@ int attribute(int number, int device) {
     case 91:
     case 95:
     case 99:
-    case 102:
-    case 103:
     case 115:
       return 1;
+    case 102:
+    case 103:
+      return card.virtual_memory ? 1 : 0;
     case 16:
       return card.multiprocessors;
     case 33:

@@ -15,6 +15,7 @@ void* raw(Pointer pointer) {
 
 // The properties that the emulated device knows: device memory on a card that exists, exportable as a file or not.
 Status checked(const AllocationProperties* properties) {
+  if (!configuration().virtual_memory) return Status::not_supported;
   if (properties == nullptr || properties->type != 1 || properties->location.type != 1) return Status::invalid_value;
   if (!exists(properties->location.id)) return Status::invalid_device;
   return (properties->handle_types & ~file_descriptor) == 0 ? Status::success : Status::not_supported;

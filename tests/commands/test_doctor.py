@@ -22,8 +22,20 @@ def test_json(cli: Cli) -> None:
         assert check["state"] == "ok" or check["advice"]
     by_name = {check["name"]: check for check in report["checks"]}
     assert by_name["gmlake"]["state"] == "ok"
-    assert {"NVIDIA driver", "PyTorch", "emulated device"} <= set(by_name)
+    assert {"NVIDIA driver", "PyTorch", "bridge", "emulated device"} <= set(by_name)
     assert by_name["emulated device"]["state"] == by_name["PyTorch"]["state"]
+
+
+def test_the_bridge(cli: Cli) -> None:
+    """It says which way GMLAKE=1 takes, and why."""
+    if find_torch() is None:
+        pytest.skip("PyTorch is not installed")
+    for variable, state in (("1", "ok"), ("0", "missing")):
+        done = cli("doctor", "--json", env={"GMLAKE_BRIDGE": variable})
+        [check] = [check for check in json.loads(done.stdout)["checks"] if check["name"] == "bridge"]
+        assert check["state"] == state, check
+        assert ("GMLAKE=1 uses it" if state == "ok" else "turned off by GMLAKE_BRIDGE=0") in check["found"]
+        assert ("MemPool" in check["advice"]) == (state == "missing")
 
 
 def test_what_is_missing_is_no_failure(cli: Cli) -> None:
@@ -46,6 +58,6 @@ def test_the_emulated_device_without_pytorch(cli: Cli, tmp_path: Path) -> None:
 def test_stand_ins_are_made_once(cli: Cli, tmp_path: Path) -> None:
     if find_torch() is None:
         pytest.skip("PyTorch is not installed")
-    env = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    env = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "GMLAKE_BRIDGE": "0"}
     assert "stand-ins now made" in cli("doctor", env=env).stdout.replace("\n", " ")
     assert "stand-ins cached" in cli("doctor", env=env).stdout.replace("\n", " ")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from gmlake.cache import cache_folder
 from gmlake.emulator.standins import cache, find_torch, stand_ins
 from gmlake.emulator.standins.libraries import library_by_prefix, library_of
 from gmlake.emulator.standins.machines import AARCH64, X86_64
@@ -354,7 +355,7 @@ class TestCache:
         monkeypatch.setenv("HOME", "/home/somebody")
         for value in ("", "relative"):
             monkeypatch.setenv("XDG_CACHE_HOME", value)
-            assert cache.cache_folder() == Path("/home/somebody/.cache/gmlake")
+            assert cache_folder() == Path("/home/somebody/.cache/gmlake")
 
     def test_a_missing_device(self, tmp_path: Path) -> None:
         with pytest.raises(UserError, match=r"libgmlake_device\.so is missing; install gmlake again"):

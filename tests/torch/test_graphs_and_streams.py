@@ -52,8 +52,8 @@ print(json.dumps(told))
 """
 
 
-def test_graphs_with_shared_pools(gmlake: Run, native: Run) -> None:
-    ours, theirs = gmlake(GRAPHS), native(GRAPHS)
+def test_graphs_with_shared_pools(either: Run, native: Run) -> None:
+    ours, theirs = either(GRAPHS), native(GRAPHS)
     assert [line[0] for line in ours] == [line[0] for line in theirs]
     for mine, other in zip(ours, theirs, strict=True):
         assert mine[1] == other[1], mine[0]  # requested bytes, or a yes

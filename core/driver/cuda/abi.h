@@ -32,11 +32,13 @@ enum class Result : int {
   invalid_handle = 400,
   not_found = 500,
   not_ready = 600,
+  not_permitted = 800,
   not_supported = 801,
 };
 
 enum class Attribute : int {
   virtual_memory_management = 102,
+  export_as_file = 103,
   rdma_with_virtual_memory = 110,
 };
 
@@ -47,7 +49,7 @@ struct Location {
 
 struct AllocationProperties {
   int type = 1;          // pinned, the only kind
-  int handle_types = 0;  // not exported to other processes
+  int handle_types = 0;  // as what it can be exported to other processes
   Location location;
   void* win32_metadata = nullptr;
   struct {
@@ -66,6 +68,7 @@ struct AccessDescription {
 static_assert(sizeof(AccessDescription) == 12);
 
 inline constexpr int minimum_granularity = 0;
+inline constexpr int as_file = 1;
 inline constexpr unsigned event_without_timing = 2;
 inline constexpr int capture_none = 0;
 inline constexpr int capture_mode_relaxed = 2;
@@ -84,6 +87,7 @@ struct Functions {
   Result (*context_get)(Context* context);
   Result (*context_push)(Context context);
   Result (*context_pop)(Context* context);
+  Result (*context_synchronize)();
 
   Result (*granularity)(std::size_t* granularity, const AllocationProperties* properties, int option);
   Result (*address_reserve)(DevicePointer* at, std::size_t size, std::size_t alignment, DevicePointer wish,
@@ -96,6 +100,8 @@ struct Functions {
                 unsigned long long flags);
   Result (*unmap)(DevicePointer at, std::size_t size);
   Result (*set_access)(DevicePointer at, std::size_t size, const AccessDescription* accesses, std::size_t count);
+  Result (*export_handle)(void* shareable, AllocationHandle handle, int type, unsigned long long flags);
+  Result (*import_handle)(AllocationHandle* handle, void* shareable, int type);
   Result (*allocate)(DevicePointer* at, std::size_t size);
   Result (*free)(DevicePointer at);
   Result (*memory_info)(std::size_t* free, std::size_t* total);

@@ -32,6 +32,7 @@ Functions find_all(void* handle) {
   find(handle, "cuCtxGetCurrent", f.context_get);
   find(handle, "cuCtxPushCurrent_v2", f.context_push);
   find(handle, "cuCtxPopCurrent_v2", f.context_pop);
+  find(handle, "cuCtxSynchronize", f.context_synchronize);
   find(handle, "cuMemGetAllocationGranularity", f.granularity);
   find(handle, "cuMemAddressReserve", f.address_reserve);
   find(handle, "cuMemAddressFree", f.address_free);
@@ -40,6 +41,8 @@ Functions find_all(void* handle) {
   find(handle, "cuMemMap", f.map);
   find(handle, "cuMemUnmap", f.unmap);
   find(handle, "cuMemSetAccess", f.set_access);
+  find(handle, "cuMemExportToShareableHandle", f.export_handle);
+  find(handle, "cuMemImportFromShareableHandle", f.import_handle);
   find(handle, "cuMemAlloc_v2", f.allocate);
   find(handle, "cuMemFree_v2", f.free);
   find(handle, "cuMemGetInfo_v2", f.memory_info);

@@ -89,6 +89,14 @@ void bind_segments(nb::module_& m) {
       .def_ro("blocks", &SegmentInfo::blocks);
 }
 
+void bind_checkpoints(nb::module_& m) {
+  nb::class_<LiveBlock>(m, "LiveBlock", "A block in use, as a checkpoint of its pool remembers it.")
+      .def_ro("address", &LiveBlock::address)
+      .def_ro("size", &LiveBlock::size)
+      .def_ro("requested", &LiveBlock::requested)
+      .def_ro("stream", &LiveBlock::stream);
+}
+
 void bind_journal(nb::module_& m) {
   nb::class_<JournalEntry>(m, "JournalEntry", "One event of the journal.")
       .def_prop_ro("action", [](const JournalEntry& entry) { return to_string(entry.action); })
@@ -134,6 +142,27 @@ void bind_interface(nb::module_& m) {
           "end_pool", [](Allocator& a, const Pool& pool) { a.end_pool(pool_id(pool)); }, "pool"_a, Unlocked())
       .def(
           "release_pool", [](Allocator& a, const Pool& pool) { a.release_pool(pool_id(pool)); }, "pool"_a, Unlocked())
+      .def(
+          "retain_pool", [](Allocator& a, const Pool& pool) { a.retain_pool(pool_id(pool)); }, "pool"_a, Unlocked(),
+          "Make the pool if need be, and add one use.")
+      .def(
+          "pool_uses", [](const Allocator& a, const Pool& pool) { return a.pool_uses(pool_id(pool)); }, "pool"_a,
+          Unlocked())
+      .def(
+          "trim_pool", [](Allocator& a, const Pool& pool) { a.trim_pool(pool_id(pool)); }, "pool"_a, Unlocked(),
+          "Give the memory of a pool back that has no uses.")
+      .def(
+          "share_pool", [](Allocator& a, const Pool& pool, bool on) { a.share_pool(pool_id(pool), on); }, "pool"_a,
+          "on"_a, Unlocked(), "Let its free memory serve requests that would fail otherwise.")
+      .def(
+          "live_blocks", [](const Allocator& a, const Pool& pool) { return a.live_blocks(pool_id(pool)); }, "pool"_a,
+          Unlocked(), "A checkpoint of the pool.")
+      .def(
+          "restore_pool",
+          [](Allocator& a, const Pool& pool, const std::vector<LiveBlock>& blocks) {
+            return a.restore_pool(pool_id(pool), blocks);
+          },
+          "pool"_a, "blocks"_a, Unlocked(), "Back to a checkpoint; returns the blocks that were released.")
       .def("trim", &Allocator::trim, Unlocked(), "Give back what can be given back.")
       .def(
           "set_limit",
@@ -143,6 +172,14 @@ void bind_interface(nb::module_& m) {
             a.set_limit(limit);
           },
           "reserved"_a, "Never reserve more than this many bytes.")
+      .def(
+          "block_size",
+          [](const Allocator& a, Number address) {
+            const Address at = number(address, "address");
+            nb::gil_scoped_release release;
+            return a.block_size(at);
+          },
+          "address"_a, "Of a block in use; 0 for any other address.")
       .def(
           "statistics",
           [](const Allocator& a) {
@@ -202,6 +239,7 @@ void bind_process(nb::module_& m) {
 
 void bind_allocator(nb::module_& m) {
   bind_segments(m);
+  bind_checkpoints(m);
   bind_journal(m);
   bind_interface(m);
   bind_catalogue(m);

@@ -106,7 +106,8 @@ void bind_torch(nb::module_& m) {
       "set_out_of_memory_observer",
       [](const nb::object& function) {
         keep(observer, function);
-        observe_out_of_memory(function.is_none() ? nullptr : &observed);
+        static const bool observing = (observe_out_of_memory(&observed), true);
+        (void)observing;
       },
       "function"_a.none(), "Call this with device, bytes asked, allowed and free before the error is raised.");
 

@@ -52,14 +52,18 @@ Address allocate_watched(const ProcessDevice& served, std::size_t size, void* st
   return block;
 }
 
+void forget(Address block, int device) {
+  history::forget(block);
+  if (rival::running) rival::release(device, block);
+}
+
 void release(Allocator& allocator, void* block, int device) {
   if (!watched()) [[likely]] {
     allocator.release(as_address(block));
     return;
   }
   const JournalContext told(history::gather_for_free());
-  history::forget(as_address(block));  // before somebody else gets the address
-  if (rival::running) rival::release(device, as_address(block));
+  forget(as_address(block), device);  // before somebody else gets the address
   allocator.release(as_address(block));
 }
 
@@ -94,6 +98,17 @@ void torch_release_pool(int device, TorchPool pool) {
   }
 }
 
+// Profilers do not hear of it: the blocks keep their contents, and nothing is asked of the device.
+std::vector<LiveBlock> torch_restore_pool(int device, TorchPool pool, const std::vector<LiveBlock>& blocks) {
+  const ProcessDevice served = process_device(device);
+  std::vector<LiveBlock> released = served.allocator.restore_pool({pool.first, pool.second}, blocks);
+  if (!watched()) return released;
+  for (const LiveBlock& block : released) forget(block.address, device);
+  if (rival::running)
+    for (const LiveBlock& block : blocks) rival::allocate(served, block.address, block.requested, block.stream);
+  return released;
+}
+
 }  // namespace gmlake
 
 using namespace gmlake;
@@ -120,6 +135,14 @@ void gmlake_torch_free(void* block, std::size_t size, int device, void*) {
   } catch (...) {
     complain("unknown error");
   }
+}
+
+void gmlake_torch_delete(void* block) {
+  if (block == nullptr) return;
+  int device = 0;
+  Allocator* const allocator = process_allocator_of(as_address(block), device);
+  if (allocator == nullptr) return;
+  gmlake_torch_free(block, pytorch::wants_reports() ? allocator->block_size(as_address(block)) : 0, device, nullptr);
 }
 
 void gmlake_torch_init(int device_count) {

@@ -8,11 +8,15 @@
 #include <cstddef>
 #include <functional>
 #include <utility>
+#include <vector>
+
+#include "allocator/allocator.h"
 
 extern "C" {
 
 void* gmlake_torch_allocate(std::size_t size, int device, void* stream);
 void gmlake_torch_free(void* block, std::size_t size, int device, void* stream);
+void gmlake_torch_delete(void* block);  // the same for a host that keeps no book of its own
 void gmlake_torch_init(int device_count);
 void gmlake_torch_empty_cache();
 void gmlake_torch_set_memory_fraction(double fraction, int device);
@@ -29,5 +33,7 @@ using TorchFilter = std::function<bool(void* stream)>;
 void torch_begin_pool(int device, TorchPool pool, TorchFilter filter);
 void torch_end_pool(int device, TorchPool pool);
 void torch_release_pool(int device, TorchPool pool);
+// As Allocator::restore_pool.
+std::vector<LiveBlock> torch_restore_pool(int device, TorchPool pool, const std::vector<LiveBlock>& blocks);
 
 }  // namespace gmlake

@@ -3,15 +3,16 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 
 #include "edge/process.h"
 
 namespace gmlake {
 
 // As PyTorch calls its observers: how much was asked for, how much this process may have, how much the device has left.
-using OutOfMemoryObserver = void (*)(int device, std::size_t asked, std::size_t allowed, std::size_t free);
+using OutOfMemoryObserver = std::function<void(int device, std::size_t asked, std::size_t allowed, std::size_t free)>;
 
-// There is one, which may pass it on. It is called on the allocating thread while no lock of ours is held.
+// Observers are called on the allocating thread while no lock of ours is held, and stay until the process ends.
 void observe_out_of_memory(OutOfMemoryObserver observer);
 
 [[noreturn]] void fail_out_of_memory(const ProcessDevice& device, Bytes asked);

@@ -1,8 +1,9 @@
 """Say what works on this machine, and what to do about the rest.
 
 Looks at GMLake's own library, the NVIDIA driver and its devices, PyTorch (without
-importing it), and the emulated device (a child process imports PyTorch on it). What
-is merely missing is fine: replay needs neither a GPU nor PyTorch.
+importing it), the bridge to it (compiled now if it never was), and the emulated
+device (a child process imports PyTorch on it). What is merely missing is fine: replay
+needs neither a GPU nor PyTorch.
 
 examples:
   gmlake doctor
@@ -31,10 +32,12 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from gmlake import __version__, _core
+from gmlake.cache import cache_folder
 from gmlake.emulator.devices import find_device
 from gmlake.emulator.launch import Plan, environment, native_library, torch_libraries
-from gmlake.emulator.standins import cache_folder
+from gmlake.emulator.standins import find_torch
 from gmlake.errors import Error, UserError
+from gmlake.torch.bridge.building import build, turned_off
 
 NAME = "doctor"
 SHOWN = "a100-80g"  # the card that is tried
@@ -60,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look, and print what was found."""
     driver = check_driver()
-    checks = [check_core(), driver, *(check_devices() if driver.state == "ok" else []), check_torch(), check_emulated()]
+    devices = check_devices() if driver.state == "ok" else []
+    checks = [check_core(), driver, *devices, check_torch(), check_bridge(), check_emulated()]
     ok = all(check.state != "broken" for check in checks)
     if args.json:
         print(json.dumps({"ok": ok, "checks": [asdict(check) for check in checks]}, indent=2))
@@ -138,6 +142,21 @@ def check_torch() -> Check:
         advice = "Needed to run training here (gmlake run). Snapshots from elsewhere can be replayed without it."
         return Check("PyTorch", "missing", "not installed in this environment", advice)
     return Check("PyTorch", "ok", f"torch {version}")
+
+
+def check_bridge() -> Check:
+    """Compile the bridge, or find it compiled, and say which way GMLAKE=1 takes."""
+    name = "bridge"
+    folder = find_torch()
+    if folder is None:
+        return Check(name, "missing", "there is no PyTorch to reach", "Needed only to train with GMLake.")
+    built = turned_off() or build(folder.parent)
+    if built.library is not None:
+        return Check(name, "ok", f"compiled for this PyTorch in {built.library.parent}; GMLAKE=1 uses it")
+    advice = "GMLake serves PyTorch without it, except for MemPool, cudnn.benchmark, graph trees and shared tensors."
+    if "compiler was found" in built.reason:
+        advice += " Install a C++20 compiler, such as g++."
+    return Check(name, "missing", f"GMLAKE=1 does without: {built.reason}", advice)
 
 
 def check_emulated() -> Check:

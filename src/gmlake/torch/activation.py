@@ -139,14 +139,23 @@ def _check_driver() -> None:
 
 
 def _install(torch: Any) -> Any:
+    """Over the bridge if it can be had, else by the functions that PyTorch offers to call; both serve the same."""
+    from gmlake.torch import bridge
+
+    try:
+        return bridge if bridge.install(torch) else _install_callbacks(torch)
+    except CannotEnable:
+        raise
+    except RuntimeError:  # pinned memory, for one, starts CUDA without torch.cuda knowing
+        raise CannotEnable("CUDA is in use already; call gmlake.enable() before the first use of the GPU") from None
+
+
+def _install_callbacks(torch: Any) -> Any:
     callbacks = _core.torch_callbacks()
     allocator = torch._C._cuda_customAllocator(callbacks["allocate"], callbacks["free"])
     for setter, callback in SETTERS.items():
         if not hasattr(allocator, setter):
             raise CannotEnable(f"torch {torch.__version__} lacks {setter}; GMLake supports PyTorch 2.6 and newer")
         getattr(allocator, setter)(callbacks[callback])
-    try:
-        torch._C._cuda_changeCurrentAllocator(allocator)
-    except RuntimeError:  # pinned memory, for one, starts CUDA without torch.cuda knowing
-        raise CannotEnable("CUDA is in use already; call gmlake.enable() before the first use of the GPU") from None
+    torch._C._cuda_changeCurrentAllocator(allocator)
     return allocator

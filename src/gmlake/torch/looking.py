@@ -83,7 +83,10 @@ def start_log() -> None:
     if wanted in ("info", "debug"):
         import torch
 
-        _say(f"version {__version__} serves the CUDA memory of torch {torch.__version__}")
+        from gmlake.torch import bridge
+
+        way = "over the bridge" if bridge.is_active() else f"without the bridge: {bridge.why_not()}"
+        _say(f"version {__version__} serves the CUDA memory of torch {torch.__version__}, {way}")
         atexit.register(_say_at_exit, os.getpid())
     elif wanted not in ("", "0", "off", "warning", "error"):
         _say(f"GMLAKE_LOG={wanted} means nothing; expected info")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
 import shutil
 import tempfile
 from pathlib import Path
 
 from gmlake import __version__, _core
+from gmlake.cache import cache_folder
 from gmlake.emulator.standins.libraries import DRIVER, file_name
 from gmlake.emulator.standins.plan import DEVICE, plan, torch_libraries
 from gmlake.emulator.standins.pytorch import check_cuda_build
@@ -50,14 +50,6 @@ def stand_ins(torch_lib: Path | None, device_library: Path | None = None) -> Pat
         what = f"{error.filename or root}: {error.strerror}"
         raise UserError(f"the stand-ins cannot be kept ({what}); set XDG_CACHE_HOME to a writable folder") from None
     return folder / UMBRELLA
-
-
-def cache_folder() -> Path:
-    """Where stand-ins are kept."""
-    configured = os.environ.get("XDG_CACHE_HOME", "")
-    # The convention says that a relative path is to be ignored.
-    base = Path(configured) if configured.startswith("/") else Path("~/.cache").expanduser()
-    return base / "gmlake"
 
 
 def _key(root: Path, device: Path, files: list[Path]) -> str:

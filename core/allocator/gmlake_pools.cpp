@@ -1,0 +1,147 @@
+// Private pools of our allocator: which of them serves a request, who uses them, and checkpoints of what is in them.
+#include <algorithm>
+#include <mutex>
+#include <string>
+
+#include "allocator/gmlake.h"
+#include "base/error.h"
+
+namespace gmlake {
+namespace {
+
+std::string written(PoolId id) {
+  return "(" + std::to_string(id.capture) + ", " + std::to_string(id.user) + ")";
+}
+
+}  // namespace
+
+GMLakeAllocator::Pool& GMLakeAllocator::route_by_scope(Stream stream) {
+  (void)supply_.fences.lane(stream);  // from here on it is looked at for a capture
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
+    if (scope->filter(stream)) return *private_.at(scope->id);
+  return *ordinary_;
+}
+
+void GMLakeAllocator::begin_pool(PoolId id, StreamFilter filter) {
+  std::lock_guard guard(lock_);
+  ++private_pool(id).uses;
+  scopes_.push_back({id, std::move(filter)});
+  supply_.fences.watch_captures(true);
+}
+
+void GMLakeAllocator::end_pool(PoolId id) {
+  std::lock_guard guard(lock_);
+  auto scope = std::ranges::find(scopes_.rbegin(), scopes_.rend(), id, &Scope::id);
+  if (scope == scopes_.rend()) throw InvalidArgument("pool " + written(id) + " was not begun");
+  scopes_.erase(std::next(scope).base());
+  supply_.fences.watch_captures(!scopes_.empty());
+}
+
+void GMLakeAllocator::release_pool(PoolId id) {
+  std::lock_guard guard(lock_);
+  Pool& pool = known_pool(id);
+  if (pool.uses == 0) throw InvalidArgument("pool " + written(id) + " is not in use");
+  --pool.uses;
+}
+
+void GMLakeAllocator::retain_pool(PoolId id) {
+  std::lock_guard guard(lock_);
+  ++private_pool(id).uses;
+}
+
+int GMLakeAllocator::pool_uses(PoolId id) const {
+  std::lock_guard guard(lock_);
+  const auto found = private_.find(id);
+  return found == private_.end() ? 0 : found->second->uses;
+}
+
+void GMLakeAllocator::trim_pool(PoolId id) {
+  std::lock_guard guard(lock_);
+  if (supply_.fences.capturing()) return;
+  (void)settle_limbo(true);
+  release_unused_pools(id);
+}
+
+void GMLakeAllocator::share_pool(PoolId id, bool on) {
+  std::lock_guard guard(lock_);
+  known_pool(id).shared = on;
+}
+
+GMLakeAllocator::Pool& GMLakeAllocator::private_pool(PoolId id) {
+  if (!id) throw InvalidArgument("pool (0, 0) is the ordinary pool; a private pool needs another id");
+  auto found = private_.find(id);
+  if (found == private_.end()) {
+    auto pool = make_pool(id);
+    if (pool == nullptr) throw OutOfMemory("the driver refused to reserve addresses for a private pool");
+    found = private_.emplace(id, std::move(pool)).first;
+  }
+  return *found->second;
+}
+
+GMLakeAllocator::Pool& GMLakeAllocator::known_pool(PoolId id) const {
+  const auto found = private_.find(id);
+  if (found == private_.end()) throw InvalidArgument("pool " + written(id) + " is not in use");
+  return *found->second;
+}
+
+// ---- checkpoints
+
+std::vector<LiveBlock> GMLakeAllocator::Pool::live(const Fences& fences) const {
+  std::vector<LiveBlock> result;
+  for (Extent* extent = lake.arena().first(); extent != nullptr; extent = extent->next) {
+    const bool begins = extent->previous == nullptr || !extent->previous->joined;
+    if (extent->state == Extent::State::live && begins)
+      result.push_back(
+          {extent->address, Lake::size({extent, nullptr}), extent->requested, fences.stream(extent->user)});
+  }
+  small.each_slab([&](const SmallPool::Slab& slab) {
+    for (std::size_t place = 0; place < slab.blocks.size(); place += slab.blocks[place].size) {
+      const SmallPool::Block& block = slab.blocks[place];
+      if (block.live && !block.limbo)
+        result.push_back({block.address(), block.bytes(), block.use.requested, slab.shelf->stream});
+    }
+  });
+  return result;
+}
+
+std::vector<LiveBlock> GMLakeAllocator::live_blocks(PoolId id) const {
+  std::lock_guard guard(lock_);
+  return known_pool(id).live(supply_.fences);
+}
+
+// Nothing in a private pool moves or is given back while it has uses: what was once in use at an address can be again.
+std::vector<LiveBlock> GMLakeAllocator::restore_pool(PoolId id, std::span<const LiveBlock> blocks) {
+  std::lock_guard guard(lock_);
+  Pool& pool = known_pool(id);
+  if (supply_.fences.capturing()) throw InvalidArgument("no checkpoint can be restored while a stream captures");
+  std::vector<LiveBlock> released = empty_pool(pool);
+  if (!fill_pool(pool, blocks)) {
+    (void)empty_pool(pool);
+    (void)fill_pool(pool, released);
+    throw InvalidArgument("the checkpoint of pool " + written(id) +
+                          " cannot be restored: another stream still uses its memory, or it was given back");
+  }
+  return released;
+}
+
+std::vector<LiveBlock> GMLakeAllocator::empty_pool(Pool& pool) {
+  std::vector<LiveBlock> released = pool.live(supply_.fences);
+  for (const LiveBlock& block : released) release_any(block.address);
+  (void)settle_limbo(true);
+  pool.small.trim();  // a page may go to another stream
+  return released;
+}
+
+bool GMLakeAllocator::fill_pool(Pool& pool, std::span<const LiveBlock> blocks) {
+  for (const LiveBlock& block : blocks) {
+    const bool small = pool.slabs.contains(block.address);
+    if (!(small ? pool.small.allocate_at(block.address, block.size, block.requested, block.stream)
+                : pool.lake.allocate_at(block.address, block.size, block.requested, block.stream)))
+      return false;
+    supply_.tally.allocate(small ? PoolKind::small : PoolKind::large, block.size, block.requested);
+    supply_.journal.note(JournalEntry::Action::alloc, block.address, block.requested, block.stream, pool.id);
+  }
+  return true;
+}
+
+}  // namespace gmlake

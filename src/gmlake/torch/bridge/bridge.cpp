@@ -1,0 +1,317 @@
+// The bridge: GMLake as a class of PyTorch's own, for what PyTorch asks of its allocator in C++ and not through the
+// functions that a plugged-in allocator may set. It is compiled on the user's machine, because the class has another
+// shape with every version of PyTorch, and it is optional. It holds no memory and no policy: each method passes the
+// question on to the allocators of this process, and what is not answered here keeps the answer of the base class.
+#include <c10/core/impl/GPUTrace.h>
+#include <torch/csrc/cuda/CUDAPluggableAllocator.h>
+
+#include <limits>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "edge/process.h"
+#include "edge/torch/callbacks.h"
+#include "edge/torch/out_of_memory.h"
+#include "edge/torch/sharing.h"
+
+namespace {
+
+using c10::DeviceIndex;
+using c10::MempoolId_t;
+using gmlake::process_allocator_if_used;
+using gmlake::process_device;
+namespace caching = c10::cuda::CUDACachingAllocator;
+namespace common = c10::CachingDeviceAllocator;
+
+gmlake::PoolId as_pool(MempoolId_t id) {
+  return {id.first, id.second};
+}
+
+void* as_pointer(gmlake::Address address) {
+  return reinterpret_cast<void*>(address);
+}
+
+// What frees every block. PyTorch compares it to tell our blocks from others.
+void delete_block(void* block) {
+  if (block == nullptr) return;
+  if (const auto* trace = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(trace != nullptr))
+    (*trace)->trace_gpu_memory_deallocation(c10::kCUDA, reinterpret_cast<uintptr_t>(block));
+  gmlake_torch_delete(block);
+}
+
+void* new_block(size_t size, DeviceIndex device, cudaStream_t stream) {
+  void* const block = gmlake_torch_allocate(size, device, stream);
+  if (const auto* trace = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(trace != nullptr && block != nullptr))
+    (*trace)->trace_gpu_memory_allocation(c10::kCUDA, reinterpret_cast<uintptr_t>(block));
+  return block;
+}
+
+DeviceIndex current_device() {
+  DeviceIndex device = 0;
+  C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
+  return device;
+}
+
+// ---- figures, in PyTorch's structures
+
+common::Stat as_stat(const gmlake::Stat& stat) {
+  common::Stat result;
+  result.current = stat.current;
+  result.peak = stat.peak;
+  result.allocated = stat.allocated;
+  result.freed = stat.freed();
+  return result;
+}
+
+common::StatArray as_stats(const gmlake::StatArray& stats) {
+  return {as_stat(stats.by[0]), as_stat(stats.by[1]), as_stat(stats.by[2])};
+}
+
+common::DeviceStats as_device_stats(const gmlake::Statistics& statistics) {
+  common::DeviceStats result;
+  result.allocation = as_stats(statistics.allocation);
+  result.segment = as_stats(statistics.segment);
+  result.active = as_stats(statistics.active);
+  result.inactive_split = as_stats(statistics.inactive_split);
+  result.allocated_bytes = as_stats(statistics.allocated_bytes);
+  result.reserved_bytes = as_stats(statistics.reserved_bytes);
+  result.active_bytes = as_stats(statistics.active_bytes);
+  result.inactive_split_bytes = as_stats(statistics.inactive_split_bytes);
+  result.requested_bytes = as_stats(statistics.requested_bytes);
+  for (const auto& [pool, stats] : statistics.reserved_bytes_by_private_pools)
+    result.reserved_bytes_by_private_pools[{pool.capture, pool.user}] = as_stats(stats);
+  result.oversize_allocations = as_stat(statistics.oversize_allocations);
+  result.oversize_segments = as_stat(statistics.oversize_segments);
+  result.num_alloc_retries = statistics.num_alloc_retries;
+  result.num_ooms = statistics.num_ooms;
+  result.num_sync_all_streams = statistics.num_sync_all_streams;
+  result.num_device_alloc = statistics.num_device_alloc;
+  result.num_device_free = statistics.num_device_free;
+  result.max_split_size = statistics.max_split_size;
+  return result;
+}
+
+// A run of blocks that is shown as one segment. Memory that serves a stitched block is shown there and not at home.
+common::SegmentInfo as_segment(DeviceIndex device, const gmlake::SegmentInfo& whole, gmlake::Address address,
+                               std::vector<common::BlockInfo> blocks) {
+  common::SegmentInfo result;
+  result.device = device;
+  result.address = address;
+  result.stream = as_pointer(whole.stream);
+  result.is_large = whole.kind == gmlake::PoolKind::large;
+  result.is_expandable = whole.expandable;
+  result.owner_private_pool_id = {whole.pool.capture, whole.pool.user};
+  for (const common::BlockInfo& block : blocks) {
+    result.total_size += block.size;
+    result.requested_size += block.requested_size;
+    if (block.allocated) result.allocated_size += block.size;
+    if (block.active) result.active_size += block.size;
+  }
+  result.blocks = std::move(blocks);
+  return result;
+}
+
+void add_segments(DeviceIndex device, const gmlake::SegmentInfo& whole, std::vector<common::SegmentInfo>& segments) {
+  using State = gmlake::BlockInfo::State;
+  std::vector<common::BlockInfo> run;
+  gmlake::Address begin = 0;
+  bool used = false;
+  auto finish = [&] {
+    if (!run.empty() && (used || !whole.stitched)) segments.push_back(as_segment(device, whole, begin, std::move(run)));
+    run = {};
+    used = false;
+  };
+  for (const gmlake::BlockInfo& block : whole.blocks) {
+    if (block.state == State::lent) {
+      finish();
+      continue;
+    }
+    if (run.empty()) begin = block.address;
+    common::BlockInfo shown;
+    shown.size = block.size;
+    shown.requested_size = block.requested;
+    shown.allocated = block.state == State::active_allocated;
+    shown.active = block.state != State::inactive;
+    used = used || shown.active;
+    run.push_back(std::move(shown));
+  }
+  finish();
+}
+
+struct Checkpoint final : caching::AllocatorState {
+  MempoolId_t pool;
+  std::vector<gmlake::LiveBlock> blocks;
+};
+
+// ---- the allocator as PyTorch sees it
+
+class Bridge final : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAllocator {
+ public:
+  Bridge() : CUDAPluggableAllocator(&gmlake_torch_allocate, &gmlake_torch_free) { initialized_ = true; }
+
+  // Blocks: straight to GMLake, which needs no second book of what is in use.
+  c10::DataPtr allocate(size_t size) override {
+    const DeviceIndex device = current_device();
+    void* const block = new_block(size, device, c10::cuda::getCurrentCUDAStream(device));
+    return {block, block, &delete_block, c10::Device(c10::kCUDA, device)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &delete_block; }
+  void* raw_alloc(size_t size) override {
+    const DeviceIndex device = current_device();
+    return new_block(size, device, c10::cuda::getCurrentCUDAStream(device));
+  }
+  void* raw_alloc_with_stream(size_t size, cudaStream_t stream) override {
+    return new_block(size, current_device(), stream);
+  }
+  void raw_delete(void* block) override { delete_block(block); }
+  void recordStream(const c10::DataPtr& block, c10::cuda::CUDAStream stream) override {
+    gmlake_torch_record_stream(block.get(), stream.stream());
+  }
+  void* getBaseAllocation(void* address, size_t* size) override { return gmlake_torch_base_allocation(address, size); }
+
+  // The device.
+  void init(int device_count) override { gmlake_torch_init(device_count); }
+  double getMemoryFraction(DeviceIndex device) override { return gmlake::process_fraction(device); }
+  void setMemoryFraction(double fraction, DeviceIndex device) override {
+    gmlake_torch_set_memory_fraction(fraction, device);
+  }
+  void emptyCache(MempoolId_t id) override {
+    if (!as_pool(id)) return gmlake_torch_empty_cache();
+    for (int device = 0; device < gmlake::most_devices; ++device)
+      if (auto* const allocator = process_allocator_if_used(device)) allocator->trim_pool(as_pool(id));
+  }
+  // What a single request could get: what the device has left, and free chunks, which can be stitched.
+  void cacheInfo(DeviceIndex device, size_t* largest) override {
+    const gmlake::ProcessDevice served = process_device(device);
+    const gmlake::Statistics statistics = served.allocator.statistics();
+    gmlake::Bytes free = 0, total = 0;
+    (void)served.driver.memory_info(free, total);
+    const auto allowed = static_cast<int64_t>(gmlake::process_fraction(device) * static_cast<double>(total));
+    const int64_t reserved = statistics.reserved_bytes.all().current;
+    const int64_t room = std::max<int64_t>(0, std::min(static_cast<int64_t>(free), allowed - reserved));
+    const int64_t idle =
+        reserved - statistics.active_bytes.all().current - statistics.inactive_split_bytes.all().current;
+    *largest = std::max(*largest, static_cast<size_t>(room + std::max<int64_t>(0, idle)));
+  }
+  std::vector<caching::StreamSegmentSize> getExpandableSegmentSizes(DeviceIndex) override { return {}; }
+  // Memory that was mapped needs the call for peers where the devices cannot reach each other.
+  cudaError_t memcpyAsync(void* to, int to_device, const void* from, int from_device, size_t size, cudaStream_t stream,
+                          bool reachable) override {
+    if (reachable || to_device == from_device) return cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream);
+    return cudaMemcpyPeerAsync(to, to_device, from, from_device, size, stream);
+  }
+  std::string name() override { return "gmlake"; }
+
+  // Figures.
+  common::DeviceStats getDeviceStats(DeviceIndex device) override {
+    const auto* const allocator = process_allocator_if_used(device);
+    return allocator == nullptr ? common::DeviceStats() : as_device_stats(allocator->statistics());
+  }
+  void resetAccumulatedStats(DeviceIndex device) override {
+    if (auto* const allocator = process_allocator_if_used(device)) allocator->reset_accumulated();
+  }
+  void resetPeakStats(DeviceIndex device) override {
+    if (auto* const allocator = process_allocator_if_used(device)) allocator->reset_peaks();
+  }
+  // Events and stacks are recorded in Python, which PyTorch's own functions there ask.
+  caching::SnapshotInfo snapshot(MempoolId_t id, bool) override {
+    caching::SnapshotInfo result{};
+    for (int device = 0; device < gmlake::most_devices; ++device) {
+      const auto* const allocator = process_allocator_if_used(device);
+      if (allocator == nullptr) continue;
+      for (const gmlake::SegmentInfo& segment : allocator->segments())
+        if (!as_pool(id) || segment.pool == as_pool(id))
+          add_segments(static_cast<DeviceIndex>(device), segment, result.segments);
+    }
+    return result;
+  }
+  bool isHistoryEnabled() override { return gmlake::process_journals() > 0; }
+  void recordHistory(bool, caching::CreateContextFn, size_t, caching::RecordContext, bool,
+                     const std::vector<std::string>&) override {
+    TORCH_CHECK(false, "GMLake records memory history through torch.cuda.memory._record_memory_history only");
+  }
+  void attachOutOfMemoryObserver(caching::OutOfMemoryObserver observer) override {
+    gmlake::observe_out_of_memory(std::move(observer));
+  }
+  void attachOomRejectionObserver(caching::OomRejectionObserver) override {}  // nothing is rejected beforehand
+  void attachAllocatorTraceTracker(common::AllocatorTraceTracker) override {
+    TORCH_CHECK(false, "GMLake's memory moves, and is not registered with NCCL; unset ",
+                "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK, and register no MemPool");
+  }
+
+  // Pools.
+  void createOrIncrefPool(DeviceIndex device, MempoolId_t id, std::shared_ptr<CUDAAllocator> source) override {
+    TORCH_CHECK(source == nullptr || source.get() == this,
+                "GMLake serves a MemPool from its own memory only; leave out the pool's allocator");
+    process_device(device).allocator.retain_pool(as_pool(id));
+  }
+  int getPoolUseCount(DeviceIndex device, MempoolId_t id) override {
+    // The destructor of a pool asks too, in a forked child as well, which has no allocator: there it is the one use.
+    const auto* const allocator = process_allocator_if_used(device);
+    return allocator == nullptr ? 1 : allocator->pool_uses(as_pool(id));
+  }
+  void setUseOnOOM(DeviceIndex device, MempoolId_t id, bool on) override {
+    process_device(device).allocator.share_pool(as_pool(id), on);
+  }
+  void setNoSplit(DeviceIndex, MempoolId_t) override {}  // pools have no segments that could be kept whole
+  void beginAllocateToPool(DeviceIndex device, MempoolId_t id, std::function<bool(cudaStream_t)> filter) override {
+    gmlake::torch_begin_pool(
+        device, id, [filter = std::move(filter)](void* stream) { return filter(static_cast<cudaStream_t>(stream)); });
+  }
+  void endAllocateToPool(DeviceIndex device, MempoolId_t id) override { gmlake::torch_end_pool(device, id); }
+  void releasePool(DeviceIndex device, MempoolId_t id) override { gmlake::torch_release_pool(device, id); }
+
+  // Checkpoints of pools, for the graph trees of torch.compile.
+  bool checkPoolLiveAllocations(DeviceIndex device, MempoolId_t id,
+                                const std::unordered_set<void*>& expected) override {
+    const auto blocks = process_device(device).allocator.live_blocks(as_pool(id));
+    size_t known = 0;
+    for (const gmlake::LiveBlock& block : blocks) known += expected.count(as_pointer(block.address));
+    return known == blocks.size() && known == expected.size();
+  }
+  std::shared_ptr<caching::AllocatorState> getCheckpointState(DeviceIndex device, MempoolId_t id) override {
+    auto state = std::make_shared<Checkpoint>();
+    state->pool = id;
+    state->blocks = process_device(device).allocator.live_blocks(as_pool(id));
+    return state;
+  }
+  caching::CheckpointDelta setCheckpointPoolState(DeviceIndex device,
+                                                  std::shared_ptr<caching::AllocatorState> state) override {
+    const auto* const checkpoint = dynamic_cast<const Checkpoint*>(state.get());
+    TORCH_CHECK(checkpoint != nullptr, "this is no checkpoint of a pool of GMLake's");
+    caching::CheckpointDelta delta;
+    for (const gmlake::LiveBlock& block : gmlake::torch_restore_pool(device, checkpoint->pool, checkpoint->blocks))
+      delta.ptrs_freed.push_back(as_pointer(block.address));
+    for (const gmlake::LiveBlock& block : checkpoint->blocks) {
+      void* const at = as_pointer(block.address);
+      delta.dataptrs_allocd.emplace_back(at, at, &delete_block, c10::Device(c10::kCUDA, device));
+    }
+    return delta;
+  }
+
+  // Tensors that another process uses too.
+  caching::ShareableHandle shareIpcHandle(void* block) override {
+    gmlake::SharedBlock shared = gmlake::share_block(block);
+    return {shared.offset, std::move(shared.handle)};
+  }
+  std::shared_ptr<void> getIpcDevPtr(std::string handle) override { return gmlake::open_shared(handle); }
+};
+
+}  // namespace
+
+// Puts the bridge in the place of PyTorch's allocator, for good. Returns why that failed, or NULL.
+extern "C" const char* gmlake_bridge_install() {
+  static std::string failure;
+  static auto* const kept = new std::shared_ptr<caching::CUDAAllocator>(std::make_shared<Bridge>());
+  try {
+    torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(*kept);
+    c10::SetAllocator(c10::kCUDA, kept->get(), std::numeric_limits<uint8_t>::max());
+    return nullptr;
+  } catch (const std::exception& error) {
+    failure = error.what();
+    return failure.c_str();
+  }
+}
