@@ -1,4 +1,4 @@
-"""Train with accelerate, which looks for a batch that fits: after running out of memory it tries half of it.
+"""Train with accelerate, which looks for a batch that fits: after running out of memory it tries a smaller one.
 
     gmlake compare --emulate a100-80g -- python examples/accelerate_loop.py
     gmlake run --emulate a100-80g --gpus 2 --allocator gmlake -- accelerate launch --num_processes 2 --multi_gpu \\

@@ -1,7 +1,7 @@
 """Train with Lightning; --find-batch-size lets its tuner double the batch until memory runs out.
 
 gmlake compare --emulate a100-80g -- python examples/lightning_fit.py
-gmlake run --emulate rtx4090-24g --allocator gmlake -- python examples/lightning_fit.py --find-batch-size
+gmlake run --emulate a100-40g --allocator gmlake -- python examples/lightning_fit.py --find-batch-size
 """
 
 from __future__ import annotations

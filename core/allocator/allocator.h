@@ -75,8 +75,8 @@ class Allocator {
 
   // What only some allocators can do with pools; the others throw InvalidArgument.
   virtual void retain_pool(PoolId) { throw no_such_pools(); }              // makes it if need be, and adds one use
-  virtual int pool_uses(PoolId) const { throw no_such_pools(); }           // 0: unknown, or all were released
-  virtual void trim_pool(PoolId) { throw no_such_pools(); }                // gives its memory back if it has no uses
+  virtual int pool_uses(PoolId) const { return 0; }                        // 0: unknown, or all were released
+  virtual void trim_pool(PoolId) {}                                        // gives its memory back if it has no uses
   virtual void share_pool(PoolId, bool /*on*/) { throw no_such_pools(); }  // serves others before they run out
   // A checkpoint of a pool is its blocks in use. Restoring one releases every block of the pool that is in use and
   // takes those of the checkpoint again at their addresses, with their contents; returns what was released.
@@ -106,7 +106,7 @@ class Allocator {
   virtual void check() const = 0;  // throws BrokenInvariant
 
  private:
-  static InvalidArgument no_such_pools() { return InvalidArgument("this allocator has no pools of the program's own"); }
+  static InvalidArgument no_such_pools() { return InvalidArgument("this allocator cannot do that with a pool"); }
 };
 
 inline Bytes Allocator::block_size(Address address) const {

@@ -47,6 +47,7 @@ def on_device() -> list[str]:
         (["--keep", "no/such", "--", "true"], "no folder"),
         (["--keep", "loop.npz", "--", "true"], "is a file"),
         (["--json", "loop.npz", "--", "true"], "exists already"),
+        (["--html", "page.txt", "--", "true"], ".html"),
     ],
 )
 def test_bad_input(cli: Cli, npz: Path, arguments: list[str], complaint: str) -> None:
@@ -104,8 +105,10 @@ def test_a_signal_ends_it_and_the_command(tmp_path: Path, name: str, status: int
 
 
 def test_the_comparison(cli: Cli, on_device: list[str], tmp_path: Path) -> None:
-    done = cli(*on_device, "--keep", "runs", "--", "python", "-c", SCATTERED)
+    done = cli(*on_device, "--keep", "runs", "--html", "page.html", "--", "python", "-c", SCATTERED)
     assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1].startswith("Report: page.html.")
+    assert "<title>python -c" in (tmp_path / "page.html").read_text()
     lines = [line.split() for line in done.stdout.splitlines()]
     rows = {line[0]: " ".join(line[1:]) for line in lines[2:5]}
     assert rows["torch"] == "640.00 MiB 640.00 MiB 1.09 GiB 57.1 0 0"
@@ -115,7 +118,7 @@ def test_the_comparison(cli: Cli, on_device: list[str], tmp_path: Path) -> None:
     assert "seconds" not in done.stdout
     assert done.stdout.splitlines()[-1] == "Next: gmlake replay runs/torch.gmt"
     for allocator in rows:
-        assert (tmp_path / "runs" / f"{allocator}.log").read_text() == "done\n"
+        assert (tmp_path / "runs" / f"{allocator}.log").read_text().endswith("done\n")
         assert len(read_trace(str(tmp_path / "runs" / f"{allocator}.gmt"), find_marks=False)) >= 121
     assert_refused(cli(*on_device, "--keep", "runs", "--", "true"), "exists already")
 

@@ -302,7 +302,10 @@ for _ in range(3):
 with torch.cuda.graph(graph):
     y = x + 1
 graph.replay()
-big = torch.empty(30 << 20, device="cuda")
+pool = torch.cuda.MemPool()
+with torch.cuda.use_mem_pool(pool):
+    big = torch.empty(30 << 20, device="cuda")
+assert pool.use_count() == 1 and len(pool.snapshot()) == 1
 statistics = torch.cuda.memory_stats()
 print(json.dumps([torch.cuda.get_allocator_backend(), statistics["requested_bytes.all.current"],
                   statistics["reserved_bytes.all.current"], y[0, 0].item()]))

@@ -15,6 +15,8 @@ examples:
       two processes on two emulated devices
   gmlake compare --emulate a100-80g --keep runs -- python train.py
       also keep the outputs and traces of the runs, as runs/torch.log and runs/torch.gmt
+  gmlake compare --emulate a100-80g --html page.html -- python train.py
+      also draw where the memory goes under each of them
   gmlake compare --allocator torch --allocator gmlake -- python train.py
       on the GPU of this machine
 
@@ -29,14 +31,16 @@ import json
 import shlex
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 from rich.console import Console
 
+from gmlake import report
 from gmlake.comparison import smallest
 from gmlake.comparison.display import Display
 from gmlake.comparison.table import saving, show
-from gmlake.comparison.trials import FAILED, Stopped, Trial, Trials, check_used
+from gmlake.comparison.trials import COMPLETED, FAILED, Stopped, Trial, Trials, check_used
 from gmlake.emulator.arguments import (
     add_command,
     add_device_arguments,
@@ -51,6 +55,7 @@ from gmlake.emulator.summary import WIDTH
 from gmlake.errors import Error, UserError
 
 NAME = "compare"
+_REPLAYED = {"torch": "caching"}  # as gmlake replay calls it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--keep", metavar="FOLDER", type=Path, help="keep each run's output and trace there (.log and .gmt)")
     add("-v", "--verbose", action="store_true", help="show what the command writes, on stderr")
     add("--json", metavar="FILE", nargs="?", const="-", help="the comparison as JSON, to FILE or else to stdout")
-    add("-f", "--force", action="store_true", help="overwrite FILE, and what is in FOLDER, if they exist")
+    add("--html", metavar="PAGE", type=Path, help="also draw the run, as gmlake report does (records it: slower)")
+    add("-f", "--force", action="store_true", help="overwrite FILE, PAGE and what is in FOLDER, if they exist")
     add_command(parser)
 
 
@@ -78,14 +84,11 @@ def run(args: argparse.Namespace) -> int:
     _check(args, allocators)
     plan = plan_of(args, Path())
     try:
-        with Display(quiet=args.verbose) as display:
-            trials = Trials(command, plan, display, args.verbose, args.keep)
-            done = [
-                trials.run(allocator, f"{number} of {len(allocators)}, {allocator}")
-                for number, allocator in enumerate(allocators, 1)
-            ]
-            if args.smallest_memory:
-                done = [smallest.search(trials, trial) for trial in done]
+        with tempfile.TemporaryDirectory(prefix="gmlake-") as folder:
+            kept = args.keep or (Path(folder) if args.html else None)
+            with Display(quiet=args.verbose) as display:
+                trials = _run_all(Trials(command, plan, display, args.verbose, kept), allocators, args.smallest_memory)
+            return _report(args, trials)
     except NotStarted as error:
         print(f"gmlake: {error}", file=sys.stderr)
         return error.status
@@ -93,7 +96,14 @@ def run(args: argparse.Namespace) -> int:
         if stopped.signal == signal.SIGINT:
             raise KeyboardInterrupt from None
         return 128 + stopped.signal
-    return _report(args, done)
+
+
+def _run_all(trials: Trials, allocators: list[str], smallest_memory: bool) -> list[Trial]:
+    count = len(allocators)
+    done = [
+        trials.run(allocator, f"{number} of {count}, {allocator}") for number, allocator in enumerate(allocators, 1)
+    ]
+    return [smallest.search(trials, trial) for trial in done] if smallest_memory else done
 
 
 def _check(args: argparse.Namespace, allocators: list[str]) -> None:
@@ -101,6 +111,8 @@ def _check(args: argparse.Namespace, allocators: list[str]) -> None:
     check_device_arguments(args, ["smallest_memory"])
     if args.json not in (None, "-"):
         check_target(Path(args.json), args.force)
+    if args.html is not None:
+        report.check_target(args.html, (".html", ".htm"), args.force)
     if args.keep is not None:
         _prepare(args.keep, allocators, args.force)
 
@@ -133,6 +145,8 @@ def _report(args: argparse.Namespace, trials: list[Trial]) -> int:
         _hints(args, trials, console)
     else:
         _write_json(args, trials)
+    if args.html is not None:
+        _write_html(args, trials)
     return 1 if failed else 0
 
 
@@ -152,10 +166,24 @@ def _write_json(args: argparse.Namespace, trials: list[Trial]) -> None:
         Path(args.json).write_text(text + "\n")
 
 
+def _write_html(args: argparse.Namespace, trials: list[Trial]) -> None:
+    """What one run asked for, drawn as the allocators of the comparison serve it."""
+    recorded = next((trial for trial in trials if trial.outcome == COMPLETED), trials[0])
+    title = shlex.join(given_command(args, NAME))
+    report.write(
+        [trace.path for trace in recorded.done.findings.traces],
+        args.html,
+        allocators=[_REPLAYED.get(trial.allocator, trial.allocator) for trial in trials],
+        title=title,
+        force=args.force,
+    )
+    print(f"Report: {args.html}. Open it in any browser; it needs no network.", file=sys.stderr)
+
+
 def _hints(args: argparse.Namespace, trials: list[Trial], console: Console) -> None:
     traces = [trace.path for trial in trials for trace in trial.done.findings.traces]
-    if traces:
+    if traces and args.keep is not None:
         console.print(f"Next: gmlake replay {shlex.quote(traces[0])}", style="dim", markup=False)
-    elif args.emulate is not None and not args.smallest_memory:
+    elif args.emulate is not None and not args.smallest_memory and any(t.outcome == COMPLETED for t in trials):
         again = ["gmlake", NAME, "--smallest-memory", *sys.argv[2:]]
         console.print(f"Next: {shlex.join(again)}", style="dim", markup=False)
