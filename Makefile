@@ -1,6 +1,8 @@
 # make demo    install into .venv and fine-tune a 7B model on an emulated A100, under three allocators
 # make test    the same environment, then linters, types, sanitizers and all tests
 # make bench   the benchmarks
+# make docs    the documentation as a site, in build/site
+# make evaluation  the paper's evaluation again, into docs/evaluation.md
 # Needs python3 with its venv module and a C++20 compiler; everything else comes from PyPI into .venv.
 
 PYTHON ?= python3
@@ -10,25 +12,21 @@ NATIVE := $(shell find core emulator src tests/native bench/native -name '*.h' -
 BUILD_TOOLS := $(shell sed -n 's/^requires = \[\(.*\)\]/\1/p' pyproject.toml | tr -d ',')
 PIP := $(BIN)/pip --disable-pip-version-check -qq
 
-.PHONY: demo test bench lint sanitize clean
+.PHONY: demo test bench docs evaluation lint sanitize clean
 .DELETE_ON_ERROR:
 
 LORA := examples/lora.py
-TRACE := build/lora.gmt
+RUNS := build/lora
 
 demo: .venv/trainable
-	@mkdir -p $(dir $(TRACE))
-	@echo "1. $(LORA), a LoRA fine-tuning of a 7B model, on an emulated A100 with PyTorch's own allocator:"
-	@$(BIN)/gmlake run --emulate a100-80g --record $(TRACE) -f -- python $(LORA)
-	@echo; echo "2. The same with PyTorch's expandable segments:"
-	@$(BIN)/gmlake run --emulate a100-80g --allocator expandable -- python $(LORA)
-	@echo; echo "3. The same with GMLake in its place:"
-	@$(BIN)/gmlake run --emulate a100-80g --allocator gmlake -- python $(LORA)
-	@echo; echo "4. The recorded trace on every allocator:"
-	@$(BIN)/gmlake replay $(TRACE)
+	@mkdir -p $(dir $(RUNS))
+	@echo "1. $(LORA), a LoRA fine-tuning of a 7B model, on an emulated A100 under three allocators:"
+	@$(BIN)/gmlake compare --emulate a100-80g --keep $(RUNS) -f -- python $(LORA)
+	@echo; echo "2. The trace of the first run on every allocator of the replay:"
+	@$(BIN)/gmlake replay $(RUNS)/torch.gmt
 
 # With everything installed nothing may be skipped for want of PyTorch.
-test: lint sanitize .venv/emulated
+test: lint sanitize .venv/emulated .venv/browser
 	@echo "tests"
 	@REQUIRE_TORCH=1 $(BIN)/pytest
 
@@ -44,8 +42,15 @@ sanitize: .venv/tools
 	@tests/native/run.sh address,undefined
 	@tests/native/run.sh thread
 
+docs: .venv/developing
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "open build/site/index.html"
+
 bench: .venv/developing
 	@$(BIN)/python -m bench
+
+evaluation: .venv/installed
+	@$(BIN)/gmlake workloads run paper --markdown docs/evaluation.md
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -71,6 +76,13 @@ clean:
 .venv/trainable: .venv/installed requirements/emulated.txt
 	@echo "installing PyTorch and the training stack for the emulated device"
 	@$(PIP) install --no-deps -r requirements/emulated.txt
+	@touch $@
+
+# Reports are tested in a real browser; where it cannot be installed these tests are skipped, and say so.
+.venv/browser: .venv/tools
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && echo "installing chromium" && \
+	  apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium >/dev/null; } || \
+	  echo "chromium is missing and cannot be installed: reports are not tested in a browser"
 	@touch $@
 
 .venv/emulated: .venv/trainable requirements/deepspeed.txt

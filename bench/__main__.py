@@ -16,6 +16,7 @@ from bench import (
     how_does_cost_grow,
     how_fast_is_a_pair,
     how_fast_is_replay,
+    how_fluid_is_a_report,
     how_many_instructions_is_a_pair,
 )
 from bench.answer import Answer, show
@@ -27,6 +28,7 @@ BENCHMARKS = {
         how_many_instructions_is_a_pair,
         how_fast_is_replay,
         how_does_cost_grow,
+        how_fluid_is_a_report,
     )
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/vocabulary.h"
+#include "watch/board.h"
 #include "watch/journal.h"
 #include "watch/statistics.h"
 
@@ -96,7 +97,8 @@ class Allocator {
   virtual void reset_peaks() = 0;
   virtual void reset_accumulated() = 0;
   virtual std::vector<SegmentInfo> segments() const = 0;
-  virtual Bytes block_size(Address address) const;  // 0: no block that is in use begins there
+  virtual std::vector<Gauge> gauges() const { return {}; }  // counters that may be read at any time, without asking
+  virtual Bytes block_size(Address address) const;          // 0: no block that is in use begins there
 
   // The latest events, if the allocator keeps a journal; none unless started.
   virtual void start_journal(std::size_t) { throw InvalidArgument("this allocator keeps no journal"); }

@@ -258,6 +258,21 @@ Totals GMLakeAllocator::totals() const {
   return {supply_.tally.allocated(), supply_.chunks.reserved()};
 }
 
+std::vector<Gauge> GMLakeAllocator::gauges() const {
+  const Statistics& s = supply_.statistics;
+  const Stat& reserved = s.reserved_bytes.by[0];
+  return {{"allocated", supply_.tally.active_counters(), supply_.tally.lingering_counters()},
+          {"active", supply_.tally.active_counters()},
+          {"peak_active", {supply_.tally.peak_counter()}},
+          {"reserved", {&reserved.current}},
+          {"peak_reserved", {&reserved.peak}},
+          {"stitches", {&s.stitches}},
+          {"retries", {&s.num_alloc_retries}},
+          {"ooms", {&s.num_ooms}},
+          {"last_oom_us", {&s.last_oom_us}},
+          {"last_oom_bytes", {&s.last_oom_bytes}}};
+}
+
 void GMLakeAllocator::start_journal(std::size_t entries) {
   std::lock_guard guard(lock_);
   supply_.journal.start(entries);

@@ -22,6 +22,10 @@ class GMLakeAllocator final : public Allocator {
   static std::span<const OptionRow> option_rows();
   static std::unique_ptr<Allocator> make(Driver& driver, const Options& options);
 
+  // On the board, if there is one, so that others see the counters.
+  static void* operator new(std::size_t size) { return Board::place(size); }
+  static void operator delete(void* at, std::size_t size) noexcept { Board::give_back(at, size); }
+
   GMLakeAllocator(Driver& driver, const Policy& policy);
   ~GMLakeAllocator() override;
 
@@ -44,6 +48,7 @@ class GMLakeAllocator final : public Allocator {
   void reset_peaks() override;
   void reset_accumulated() override;
   std::vector<SegmentInfo> segments() const override;
+  std::vector<Gauge> gauges() const override;
   Bytes block_size(Address address) const override;
   void check() const override;
   void start_journal(std::size_t entries) override;

@@ -77,7 +77,7 @@ Address GMLakeAllocator::try_shared_pools(Bytes rounded, Bytes size, Stream stre
 }
 
 void GMLakeAllocator::out_of_memory(Bytes size) {
-  ++supply_.statistics.num_ooms;
+  supply_.statistics.count_out_of_memory(size);
   Bytes free = 0;
   Bytes total = 0;
   (void)supply_.driver.memory_info(free, total);

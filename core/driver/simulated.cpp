@@ -118,6 +118,22 @@ void SimulatedDriver::hand_out_ranges(const std::vector<Address>& addresses) {
   state_->memory.hand_out_ranges(addresses);
 }
 
+void SimulatedDriver::keep_places() {
+  std::lock_guard lock(state_->mutex);
+  if (state_->memory.used() != 0) throw InvalidArgument("places cannot be kept: the device holds memory already");
+  state_->memory.keep_places();
+}
+
+std::vector<PlaceChange> SimulatedDriver::place_changes() {
+  std::lock_guard lock(state_->mutex);
+  return state_->memory.place_changes();
+}
+
+std::vector<Piece> SimulatedDriver::pieces(Address at, Bytes size) const {
+  std::lock_guard lock(state_->mutex);
+  return state_->memory.pieces(at, size);
+}
+
 Bytes SimulatedDriver::physical_bytes() const {
   std::lock_guard lock(state_->mutex);
   return state_->memory.used();

@@ -9,6 +9,7 @@
 
 #include "driver/cost.h"
 #include "driver/driver.h"
+#include "driver/simulated/places.h"
 
 namespace gmlake {
 
@@ -47,6 +48,11 @@ class SimulatedDriver final : public Driver {
   void hand_out(const std::vector<Address>& addresses);
   // The same for the next calls of reserve().
   void hand_out_ranges(const std::vector<Address>& addresses);
+
+  // For memory maps: from now on every piece of physical memory has a place on the device; nothing may exist yet.
+  void keep_places();
+  std::vector<PlaceChange> place_changes();                 // since they were last asked for
+  std::vector<Piece> pieces(Address at, Bytes size) const;  // what a span consists of, in the order of its addresses
 
   // What a leak check asks.
   Bytes physical_bytes() const;  // of handles and allocations that exist, mapped-but-released ones included

@@ -30,6 +30,7 @@ struct Slot {
   std::mutex making;
   std::unique_ptr<CudaDriver> driver;
   std::unique_ptr<Allocator> owner;
+  Board board;                                  // on which the owner's counters are seen by other processes
   std::atomic<Allocator*> allocator = nullptr;  // set last: whoever sees it sees the rest
   std::atomic<double> fraction = 1;
 };
@@ -54,7 +55,10 @@ Process& process() {
     pthread_atfork(nullptr, nullptr, [] {
       if (!kept->begun) return;
       kept->inherited = true;
-      for (Slot& slot : kept->slots) slot.allocator = nullptr;
+      for (Slot& slot : kept->slots) {
+        slot.allocator = nullptr;
+        slot.board.detach();
+      }
     });
     return made;
   }();
@@ -93,11 +97,18 @@ void keep_journal(Allocator& allocator, std::size_t entries, bool clear) {
   }
 }
 
+Bytes memory_of(Driver& driver) {
+  Bytes free = 0, total = 0;
+  return driver.memory_info(free, total) == Status::success ? total : 0;
+}
+
 // GMLake, or what comes nearest to having no GMLake at all.
 void make(Slot& s, int device) {
   try {
     s.driver = std::make_unique<CudaDriver>(device);
+    const Board::Scope scope(s.board);
     s.owner = row("gmlake").make(*s.driver, options_from_environment());
+    s.board.show(device, memory_of(*s.driver), s.owner->gauges());
   } catch (const NoVirtualMemory& error) {
     if (strict()) throw;
     std::fprintf(stderr, "gmlake: %s; it is served as by PyTorch itself, without stitching\n", error.what());

@@ -46,29 +46,38 @@ class Clock {
     return lane == recent_ ? recent_epoch_ : (lanes_ & only(lane)) != 0 ? epochs_[lane] : 0;
   }
 
-  void set(Lane lane, std::uint32_t epoch) {
+  void set(Lane lane, std::uint32_t epoch) {  // not before what is known of the lane
     if (lane != recent_) {
-      if ((lanes_ & only(recent_)) != 0) epochs_[recent_] = recent_epoch_;
+      if (!several(lanes_)) epochs_ = {};
+      if (lanes_ != 0) epochs_[recent_] = recent_epoch_;
       recent_ = lane;
       lanes_ |= only(lane);
     }
     recent_epoch_ = epoch;
   }
   void merge(const Clock& other) {
-    if (lanes_ == other.lanes_ && !several(lanes_)) {  // both know the same single lane
-      recent_epoch_ = std::max(recent_epoch_, other.recent_epoch_);
-      return;
+    if (!several(other.lanes_)) {
+      if (other.lanes_ != 0) set(other.recent_, std::max(epoch(other.recent_), other.recent_epoch_));
+    } else if (!several(lanes_)) {
+      const Clock single = *this;
+      *this = other;
+      merge(single);
+    } else {
+      for (Lane lane = 0; lane < lane_count; ++lane) epochs_[lane] = std::max(epochs_[lane], other.epochs_[lane]);
+      epochs_[other.recent_] = std::max(epochs_[other.recent_], other.recent_epoch_);
+      recent_epoch_ = std::max(recent_epoch_, epochs_[recent_]);
+      lanes_ |= other.lanes_;
     }
-    each_lane(other.lanes_, [&](Lane lane) { set(lane, std::max(epoch(lane), other.epoch(lane))); });
   }
 
  private:
   static bool several(LaneSet lanes) { return (lanes & (lanes - 1)) != 0; }
 
   LaneSet lanes_ = 0;
-  Lane recent_ = lane_count;                        // the lane that was set last; none of them at first
-  std::uint32_t recent_epoch_ = 0;                  // its epoch, instead of the one below
-  std::array<std::uint32_t, lane_count> epochs_{};  // of the other lanes that have used the memory
+  Lane recent_ = lane_count;        // the lane that was set last; none of them at first
+  std::uint32_t recent_epoch_ = 0;  // its epoch, instead of the one below
+  // With several lanes: the epochs of the others, 0 for lanes that have not used the memory. Otherwise anything.
+  std::array<std::uint32_t, lane_count> epochs_{};
 };
 
 }  // namespace gmlake

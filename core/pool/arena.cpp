@@ -1,5 +1,6 @@
 #include "pool/arena.h"
 
+#include <algorithm>
 #include <bit>
 #include <string>
 
@@ -126,20 +127,26 @@ void Arena::give_back(Extent* block, const Clock& clock) {
     more = block->joined;
     Extent* next = block->next;
     block->joined = false;
-    give_back_one(block, clock);
+    block->clock.merge(clock);
+    give_back_one(block);
     block = next;
   }
 }
 
 // ---- chunks
 
-void Arena::settle_at(Address at, Chunk* chunk, Lane owner, const Clock& clock) {
-  reach(at + chunk->size + page_);
+void Arena::settle_at(Address at, std::span<Chunk* const> run, Lane owner, const Clock& clock) {
+  Address end = at;
+  for (Chunk* chunk : run) {
+    chunk->home = end;
+    end += chunk->size;
+  }
+  reach(end + page_);
+  for (Chunk* chunk : run)
+    std::fill_n(chunks_.begin() + static_cast<std::ptrdiff_t>(page_of(chunk->home)), chunk->size / page_, chunk);
   Extent* extent = covering(at);
   if (extent->address < at) extent = split(extent, at - extent->address);
-  if (extent->size > chunk->size) split(extent, chunk->size);
-  for (std::size_t page = page_of(at); page < page_of(at + chunk->size); ++page) chunks_[page] = chunk;
-  chunk->home = at;
+  if (extent->end() > end) split(extent, end - at);
   extent->owner = owner;
   extent->clock = clock;
   top_ = std::max(top_, extent->end());
@@ -159,7 +166,7 @@ void Arena::leave(Chunk* chunk, Extent::State state) {
     if (!more) break;
     extent = next;
   }
-  for (std::size_t page = page_of(at); page < page_of(at + chunk->size); ++page) chunks_[page] = nullptr;
+  std::fill_n(chunks_.begin() + static_cast<std::ptrdiff_t>(page_of(at)), chunk->size / page_, nullptr);
   chunk->home = 0;
 }
 

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/vocabulary.h"
@@ -66,13 +67,10 @@ class Arena {
   }
   Extent* take(Address at, Bytes size, Extent::State state, Lane user);
   void give_back(Extent* block, const Clock& clock);  // all joined extents become free for their owners
-  void give_back_one(Extent* block, const Clock& clock) {
-    block->clock.merge(clock);
-    become(block, Extent::State::free);
-  }
+  void give_back_one(Extent* block) { become(block, Extent::State::free); }  // its clock knows of the last use
 
   // Chunks. settle_at makes a hole free space of the owner; leave makes free space a dying span or a hole.
-  void settle_at(Address at, Chunk* chunk, Lane owner, const Clock& clock);
+  void settle_at(Address at, std::span<Chunk* const> run, Lane owner, const Clock& clock);
   void leave(Chunk* chunk, Extent::State state);
   void bury(Address at, Bytes size);  // a dying span has been unmapped: now it is a hole
 

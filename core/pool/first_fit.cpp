@@ -20,7 +20,7 @@ void FirstFit::resize(std::size_t cells) {
   for (std::size_t level = 0; level < depth; ++level) levels_[level] = nodes_.data() + first[level];
   for (std::size_t level = 1; level < depth; ++level)
     for (std::size_t node = 0; node < first[level] - first[level - 1]; ++node)
-      value(level, node) = *std::ranges::max_element(levels_[level - 1][node].size);
+      value(level, node) = highest(levels_[level - 1][node]);
 }
 
 }  // namespace gmlake

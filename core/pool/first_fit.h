@@ -51,7 +51,7 @@ class FirstFit {
         if (level-- == 0) return node;
       } else {
         if (++level == depth_) return none;
-        value(level, node) = *std::ranges::max_element(children.size);
+        value(level, node) = highest(children);
         node /= fan;
       }
     }
@@ -67,6 +67,11 @@ class FirstFit {
   Size& value(std::size_t level, std::size_t place) { return levels_[level][place / fan].size[place % fan]; }
   Size value(std::size_t level, std::size_t place) const { return levels_[level][place / fan].size[place % fan]; }
 
+  static Size highest(const Node& node) {  // as a loop that compilers turn into a few wide steps
+    Size highest = 0;
+    for (const Size size : node.size) highest = std::max(highest, size);
+    return highest;
+  }
   // A bit per child. All are looked at, because no branch predictor could guess where to stop.
   static unsigned at_least(Size size, const Node& node) {
 #if defined(__SSE2__)

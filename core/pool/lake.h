@@ -53,7 +53,8 @@ class Lake {
   }
   void free_plain(Extent* extent) {
     active_ -= extent->size;
-    arena_.give_back_one(extent, supply_.fences.now(extent->user));
+    supply_.fences.stamp(extent->clock, extent->user);
+    arena_.give_back_one(extent);
   }
   bool empty() const { return active_ == 0; }
   bool vacant() const { return empty() && !arena_.any_free() && retirement_.empty(); }  // holds no memory

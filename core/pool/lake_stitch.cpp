@@ -119,8 +119,14 @@ bool Lake::carry_out(std::span<const Placement> plan, std::span<const Donor> don
       old.push_back({chunks[i]->home, chunks[i]->size});
     arena_.leave(chunks[i], Extent::State::dying);
   }
-  for (std::size_t i = 0; i < plan.size(); ++i)
-    arena_.settle_at(plan[i].at, chunks[i], lane, plan[i].donor == Placement::fresh ? Clock{} : clock);
+  for (std::size_t i = 0; i < plan.size(); i = first) {  // run by run, of new chunks or of moved ones
+    const bool fresh = plan[i].donor == Placement::fresh;
+    for (first = i + 1; first < plan.size(); ++first)
+      if (plan[first].at != plan[first - 1].at + plan[first - 1].size ||
+          (plan[first].donor == Placement::fresh) != fresh)
+        break;
+    arena_.settle_at(plan[i].at, std::span(chunks).subspan(i, first - i), lane, fresh ? Clock{} : clock);
+  }
   if (moved > 0) {
     ++supply_.statistics.stitches;
     supply_.statistics.rehomed_bytes += static_cast<std::int64_t>(moved);

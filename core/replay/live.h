@@ -41,7 +41,7 @@ class LiveTable {
     peaks_.active = std::max(peaks_.active, active_);
   }
 
-  Address find(std::uint32_t id, const char* verb) const {
+  [[gnu::always_inline]] Address find(std::uint32_t id, const char* verb) const {
     if (id >= slots_.size() || slots_[id].size == not_live) [[unlikely]]
       refuse(id, std::string("is ") + verb + " but not live");
     return slots_[id].address;

@@ -66,6 +66,7 @@ class Player {
       }
     } catch (const OutOfMemory& error) {
       outcome_.out_of_memory = index;
+      if (options_.map != nullptr) outcome_.map.add_changes(index, *options_.map);
       outcome_.out_of_memory_message = error.what();
     } catch (const InvalidArgument& error) {
       throw InvalidArgument(at_event(index, error.what()));
@@ -90,7 +91,10 @@ class Player {
     switch (static_cast<EventKind>(trace_.kind[index])) {
       case EventKind::allocate: {
         const Bytes size = live_.admit(id, trace_.size[index]);
-        live_.insert(id, size, allocator_.allocate(size, stream));
+        const Address address = allocator_.allocate(size, stream);
+        live_.insert(id, size, address);
+        if (options_.map != nullptr && size != 0)
+          outcome_.map.add_block(id, *options_.map, address, round_up(size, MemoryMap::rounding));
         return;
       }
       case EventKind::free:
@@ -121,6 +125,7 @@ class Player {
   void observe(std::uint64_t index) {
     if (options_.check_every != 0 && (index + 1) % options_.check_every == 0) allocator_.check();
     if (options_.sample_every != 0) sample(index);
+    if (options_.map != nullptr) outcome_.map.add_changes(index, *options_.map);
     if ((index & (progress_every - 1)) == 0 && options_.progress) options_.progress(index);
   }
 

@@ -12,6 +12,7 @@
 #include "allocator/allocator.h"
 #include "driver/driver.h"
 #include "replay/live.h"
+#include "replay/memory_map.h"
 
 namespace gmlake {
 
@@ -37,6 +38,7 @@ struct TraceColumns {
 struct ReplayOptions {
   std::uint64_t sample_every = 0;                   // events between samples of the timeline; 0: no timeline
   std::uint64_t check_every = 0;                    // events between calls of check(); 0: never
+  SimulatedDriver* map = nullptr;                   // the driver, if a memory map is wanted; it must keep places
   std::function<void(std::uint64_t fed)> progress;  // called every few thousand events; what it throws ends the replay
 };
 
@@ -56,6 +58,7 @@ struct ReplayOutcome {
   std::string out_of_memory_message;
   std::vector<CallCounts> iterations;  // [0] is what came before the first mark, [i] is the i-th iteration
   std::vector<Sample> timeline;        // every sample_every events, and wherever reserved reached a new peak
+  MemoryMap map;                       // empty unless it was asked for
   double cpu_seconds = 0;              // of the calling thread; the simulated driver's book-keeping is included
 };
 

@@ -1,5 +1,7 @@
 #include "watch/statistics.h"
 
+#include <chrono>
+
 namespace gmlake {
 namespace {
 
@@ -29,6 +31,13 @@ void Statistics::count_reserved(PoolKind kind, PoolId pool, std::int64_t bytes) 
   // The driver may take the last memory of a pool back only after the pool has gone.
   if (auto own = reserved_bytes_by_private_pools.find(pool); own != reserved_bytes_by_private_pools.end())
     count(own->second);
+}
+
+void Statistics::count_out_of_memory(Bytes asked) {
+  using namespace std::chrono;
+  ++num_ooms;
+  last_oom_us = duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
+  last_oom_bytes = static_cast<std::int64_t>(asked);
 }
 
 void Statistics::reset_peaks() {

@@ -77,8 +77,11 @@ struct Statistics {
   Stat address_bytes;              // addresses reserved
   Stat mapped_bytes;               // bytes of mappings; more than reserved when sBlocks exist
   Stat sblocks;
+  std::int64_t last_oom_us = 0;     // when memory ran out for the last time, in microseconds since the epoch; 0: never
+  std::int64_t last_oom_bytes = 0;  // what was asked then
 
   void count_reserved(PoolKind kind, PoolId pool, std::int64_t bytes);  // below zero: given back
+  void count_out_of_memory(Bytes asked);
   void reset_peaks();
   void reset_accumulated();
 };

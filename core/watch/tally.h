@@ -48,6 +48,13 @@ class Tally {
   Bytes high_water() const;  // the most it ever was, whichever peaks were reset
 
   void show(Statistics& statistics) const;
+
+  // The counters themselves, for a board.
+  using Counters = std::array<const std::int64_t*, 2>;
+  Counters active_counters() const { return {&sides_[0].active[all_bytes], &sides_[1].active[all_bytes]}; }
+  Counters lingering_counters() const { return {&sides_[0].lingering[all_bytes], &sides_[1].lingering[all_bytes]}; }
+  const std::int64_t* peak_counter() const { return &all_.active_peak[all_bytes]; }
+
   void reset_peaks();
   void reset_accumulated();
 

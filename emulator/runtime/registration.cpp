@@ -8,6 +8,7 @@
 
 #include "driver/abi.h"
 #include "runtime/abi.h"
+#include "runtime/images.h"
 
 using namespace gmlake::device;
 using namespace gmlake::runtime;
@@ -53,17 +54,18 @@ Status symbol(const void* host_variable, memory::Address& at, std::size_t& size)
 
 }  // namespace
 
-GMLAKE_EXPORT void** __cudaRegisterFatBinary(void*) {
-  static void* handle = nullptr;
-  return &handle;
+GMLAKE_EXPORT void** __cudaRegisterFatBinary(void* fat_binary) {
+  return images::add(fat_binary);
 }
 GMLAKE_EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
 GMLAKE_EXPORT void __cudaUnregisterFatBinary(void**) {}
 GMLAKE_EXPORT char __cudaInitModule(void**) {
   return 1;
 }
-GMLAKE_EXPORT void __cudaRegisterFunction(void**, const char*, char*, const char*, int, void*, void*, void*, void*,
-                                          int*) {}
+GMLAKE_EXPORT void __cudaRegisterFunction(void** fat_binary, const char* kernel, char*, const char*, int, void*, void*,
+                                          void*, void*, int*) {
+  images::add_kernel(fat_binary, kernel);
+}
 GMLAKE_EXPORT void __cudaRegisterVar(void**, char* host_variable, char*, const char*, int, std::size_t size, int, int) {
   Variables& known = variables();
   std::lock_guard guard(known.lock);
@@ -137,12 +139,14 @@ GMLAKE_EXPORT Error cudaMemcpyToSymbol(const void* host_variable, const void* fr
   return result(copy(pointer(place + offset), from, size, nullptr, true));
 }
 
-GMLAKE_EXPORT Error cudaFuncGetAttributes(FunctionAttributes* attributes, const void*) {
+GMLAKE_EXPORT Error cudaFuncGetAttributes(FunctionAttributes* attributes, const void* kernel) {
   *attributes = {};
   attributes->threads_per_block = 1024;
   attributes->registers = 32;
-  attributes->ptx_version = configuration().capability_major * 10 + configuration().capability_minor;
-  attributes->binary_version = attributes->ptx_version;
+  const int capability = configuration().capability_major * 10 + configuration().capability_minor;
+  const images::Versions versions = images::versions(kernel, capability);
+  attributes->ptx_version = versions.ptx;
+  attributes->binary_version = versions.binary;
   attributes->dynamic_shared_bytes = 49152;
   return 0;
 }

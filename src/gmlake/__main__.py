@@ -1,8 +1,13 @@
 """GMLake: a GPU memory allocator that stitches scattered free memory together.
 
   gmlake run -- COMMAND                what memory does it need? --emulate a100-80g: without a GPU
+  gmlake compare -- COMMAND            and how much with PyTorch's allocators and with GMLake?
   gmlake replay TRACE                  how much memory does this run need, under which allocator?
+  gmlake report TRACE -o report.html   where does the memory go? A page to look at
+  gmlake plot TRACE -o picture.png     the same as pictures, one at a time
+  gmlake workloads run paper           the paper's evaluation, from real model code
   gmlake convert SNAPSHOT -o TRACE     keep a PyTorch memory snapshot in a compact form
+  gmlake top                           the GMLake processes of this machine, live
   gmlake doctor                        what works on this machine, and what to do about the rest
   gmlake options                       every option of every allocator
 

@@ -101,3 +101,25 @@ def test_no_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_settings_are_json() -> None:
     child = environment(Plan(SESSION, stacks=True), {})
     assert json.loads(child["GMLAKE_RECORD"])["stacks"] is True
+
+
+def test_a_run_within_an_emulated_run_uses_the_same_device() -> None:
+    around = environment(Plan(Path("/tmp/outer"), find_device("t4-16g"), gpus=2), {})
+    child = environment(Plan(SESSION, record=Path("out.gmt")), around)
+    assert child["GMLAKE_DEVICE"] == around["GMLAKE_DEVICE"]
+    assert "GMLAKE_RECORD" not in child
+    settings = json.loads(child["GMLAKE_EMULATE"])
+    assert (settings["device"], settings["session"], settings["record"]) == ("t4-16g", str(SESSION), "out.gmt")
+
+
+@pytest.mark.parametrize(
+    ("allocator", "setting"),
+    [("torch", "max_split_size_mb:64"), ("expandable", "max_split_size_mb:64,expandable_segments:True")],
+)
+def test_an_allocator_of_pytorch_is_with_or_without_expandable_segments(allocator: str, setting: str) -> None:
+    """Whatever the environment says; other settings stay."""
+    for before in ("max_split_size_mb:64", "expandable_segments:True,max_split_size_mb:64"):
+        child = environment(Plan(SESSION, allocator=allocator), {"PYTORCH_ALLOC_CONF": before, "GMLAKE": "1"})
+        assert child["PYTORCH_ALLOC_CONF"] == setting
+        assert "GMLAKE" not in child
+    assert "PYTORCH_ALLOC_CONF" not in environment(Plan(SESSION, allocator="torch"), {})

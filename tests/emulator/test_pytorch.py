@@ -314,3 +314,16 @@ assert min(times) < 1, times
     [process] = done.report["processes"]
     assert process["host_peak"] < 1 << 30
     assert done.device["peak_reserved"] > 60 << 30
+
+
+def test_a_card_that_pytorch_has_no_code_of_its_own_for(emulated: Emulated) -> None:
+    """Sorts, scans and selections ask which code runs: on 8.9 that for 8.6 does, and there is none for 8.9."""
+    program = """
+import torch
+assert "sm_89" not in torch.cuda.get_arch_list() and "sm_86" in torch.cuda.get_arch_list()
+x = torch.randn(1 << 18, device="cuda")
+x.sort(), x.cumsum(0), x.topk(5), x.nonzero(), x.long().unique()
+print(torch.cuda.get_device_capability())
+"""
+    done = emulated(program, device="rtx4090-24g")
+    assert done.stdout == "(8, 9)\n", done.stderr

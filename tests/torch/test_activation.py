@@ -51,6 +51,31 @@ def test_by_call_before_and_after_torch_is_imported(emulated: Emulated) -> None:
     assert last_line(emulated(ENABLE % twice)) == ["gmlake", 512, True]
 
 
+def test_in_a_notebook(emulated: Emulated) -> None:
+    """Cells that run one after the other, some of them failing, in a process that lives on."""
+    program = """
+import code
+cells = [
+    "import torch, json, gmlake",
+    "gmlake.enable()",
+    "model = torch.nn.Linear(1000, 1000, device='cuda')",
+    "torch.empty(1 << 40, device='cuda')",
+    "del model",
+    "gmlake.enable()",
+    "gmlake.disable()",
+    "print(json.dumps([torch.cuda.get_allocator_backend(), torch.cuda.memory_allocated()]))",
+]
+notebook = code.InteractiveInterpreter()
+for cell in cells:
+    notebook.runsource(cell)
+"""
+    done = emulated(program)
+    assert last_line(done) == ["gmlake", 0]
+    errors = [line for line in done.stderr.splitlines() if line[:1].isalpha() and "Error" in line.partition(":")[0]]
+    assert [error.partition(":")[0] for error in errors] == ["torch.OutOfMemoryError"]
+    assert "PyTorch cannot leave an allocator it was given" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [

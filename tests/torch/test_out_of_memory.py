@@ -95,6 +95,31 @@ print(json.dumps(said))
     assert "exceeds what is there by 500.00 MiB" in scattered
 
 
+SCATTERED = """
+import json, torch
+def pieces(size, count):
+    kept = [torch.empty(size, dtype=torch.uint8, device="cuda") for _ in range(count)]
+    del kept[::2]
+    return kept
+kept = pieces(%d, %d)
+free = torch.cuda.mem_get_info()[0] >> 21 << 21
+rest = torch.empty(free, dtype=torch.uint8, device="cuda") if free else None
+try:
+    torch.empty(%d, dtype=torch.uint8, device="cuda")
+    print(json.dumps("served"))
+except torch.OutOfMemoryError as error:
+    print(json.dumps(str(error).rpartition("GMLake: ")[2]))
+"""
+
+
+def test_smaller_chunks_are_advised_only_where_they_would_be_smaller(gmlake: Run) -> None:
+    """On a small card chunks have 2 MiB anyway: what is free there lies between smaller pieces that are in use."""
+    said = gmlake(SCATTERED % (1200 << 10, 700, 300 << 20), "--memory", "1GiB")
+    assert "pieces of less than 2 MiB" in said
+    assert "GMLAKE_CHUNK_LIMIT" not in said
+    assert "a smaller batch" in said
+
+
 def test_in_the_backward_pass(gmlake: Run) -> None:
     """Another thread, no interpreter's lock, and the error still arrives where backward was called."""
     program = """

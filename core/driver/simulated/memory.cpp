@@ -54,7 +54,7 @@ Status SimulatedMemory::create(Bytes size, Handle& handle) {
   if (size > capacity_ - used_) return Status::out_of_memory;
   used_ += size;
   handle = handles_.size();
-  handles_.push_back({size, 0, false});
+  handles_.push_back({size, 0, false, places_ ? places_->take(size) : 0});
   ++handle_count_;
   return Status::success;
 }
@@ -71,13 +71,16 @@ Status SimulatedMemory::map(Address at, Bytes size, Handle handle) {
   Memory* memory = memory_of(handle);
   if (memory == nullptr || memory->size != size) return Status::invalid_value;
   if (!aligned(at, size) || !within_range(at, size)) return Status::invalid_value;
-  const auto next = mappings_.lower_bound(at);
+  // Chunks are mapped run by run: mostly this one comes right behind the last.
+  const bool behind_last = last_ != mappings_.end() && last_->first < at &&
+                           (std::next(last_) == mappings_.end() || std::next(last_)->first >= at);
+  const auto next = behind_last ? std::next(last_) : mappings_.lower_bound(at);
   if (next != mappings_.end() && next->first < at + size) return Status::invalid_value;
   if (next != mappings_.begin()) {
     const auto& [begin, mapping] = *std::prev(next);
     if (begin + mapping.size > at) return Status::invalid_value;
   }
-  mappings_.emplace_hint(next, at, Mapping{size, handle, false});
+  last_ = mappings_.emplace_hint(next, at, Mapping{size, handle, false});
   ++memory->mappings;
   return Status::success;
 }
@@ -85,6 +88,7 @@ Status SimulatedMemory::map(Address at, Bytes size, Handle handle) {
 Status SimulatedMemory::unmap(Address at, Bytes size, Touched& touched) {
   auto mapping = whole_mappings(at, size, touched);
   if (mapping == mappings_.end()) return Status::invalid_value;
+  last_ = mappings_.end();
   for (std::uint64_t i = 0; i < touched.handles; ++i) {
     Memory& memory = handles_[mapping->second.handle];
     --memory.mappings;
@@ -110,6 +114,7 @@ Status SimulatedMemory::allocate(Bytes size, Address& at) {
   if (begin == 0) return Status::out_of_memory;
   used_ += rounded;
   allocations_.emplace(begin, rounded);
+  if (places_) allocation_places_.emplace(begin, places_->take(rounded));
   at = begin;
   return Status::success;
 }
@@ -118,6 +123,10 @@ Status SimulatedMemory::free(Address at) {
   const auto found = allocations_.find(at);
   if (found == allocations_.end()) return Status::invalid_value;
   used_ -= found->second;
+  if (places_) {
+    places_->give(allocation_places_.at(at), found->second);
+    allocation_places_.erase(at);
+  }
   if (at >= first_allocation && at - first_allocation < allocation_span) allocation_space_.give(at, found->second);
   allocations_.erase(found);
   return Status::success;
@@ -149,6 +158,29 @@ Handle SimulatedMemory::handle_at(Address at) const {
 
 Bytes SimulatedMemory::offset_at(Address at) const {
   return handle_at(at) == 0 ? 0 : at - at_or_before(mappings_, at)->first;
+}
+
+std::vector<Piece> SimulatedMemory::pieces(Address at, Bytes size) const {
+  std::vector<Piece> found;
+  auto add = [&](Bytes place, Bytes length) {
+    if (!found.empty() && found.back().place + found.back().size == place)
+      found.back().size += length;
+    else
+      found.push_back({place, length});
+  };
+  if (const auto whole = at_or_before(allocations_, at);
+      places_ && whole != allocations_.end() && at - whole->first < whole->second) {
+    add(allocation_places_.at(whole->first) + (at - whole->first), std::min(size, whole->first + whole->second - at));
+    return found;
+  }
+  for (auto mapping = at_or_before(mappings_, at); places_ && size != 0 && mapping != mappings_.end(); ++mapping) {
+    if (mapping->first > at || at - mapping->first >= mapping->second.size) break;
+    const Bytes covered = std::min(size, mapping->first + mapping->second.size - at);
+    add(handles_[mapping->second.handle].place + (at - mapping->first), covered);
+    at += covered;
+    size -= covered;
+  }
+  return found;
 }
 
 bool SimulatedMemory::aligned(Address at, Bytes size) const {
@@ -209,6 +241,7 @@ SimulatedMemory::Memory* SimulatedMemory::memory_of(Handle handle) {
 void SimulatedMemory::drop_if_dead(Memory& memory) {
   if (!memory.released || memory.mappings != 0) return;
   used_ -= memory.size;
+  if (places_) places_->give(memory.place, memory.size);
   memory.size = 0;
   --handle_count_;
 }

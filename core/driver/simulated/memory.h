@@ -4,10 +4,12 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "driver/driver.h"
 #include "driver/simulated/address_space.h"
+#include "driver/simulated/places.h"
 
 namespace gmlake {
 
@@ -34,6 +36,11 @@ class SimulatedMemory {
   void hand_out(const std::vector<Address>& addresses);
   void hand_out_ranges(const std::vector<Address>& addresses);
 
+  // Places are kept from now on; nothing may exist yet.
+  void keep_places() { places_.emplace(); }
+  std::vector<PlaceChange> place_changes() { return places_ ? places_->changes() : std::vector<PlaceChange>{}; }
+  std::vector<Piece> pieces(Address at, Bytes size) const;
+
   Bytes used() const { return used_; }
   std::size_t handles() const { return handle_count_; }
   std::size_t mappings() const { return mappings_.size(); }
@@ -47,6 +54,7 @@ class SimulatedMemory {
     Bytes size = 0;  // 0: gone
     std::uint64_t mappings = 0;
     bool released = false;
+    Bytes place = 0;
   };
   struct Mapping {
     Bytes size = 0;
@@ -75,7 +83,10 @@ class SimulatedMemory {
   std::vector<Memory> handles_ = std::vector<Memory>(1);  // by handle, and no handle is ever given out again
   std::size_t handle_count_ = 0;
   Mappings mappings_;
+  Mappings::iterator last_ = mappings_.end();  // the mapping that was made last, while it is there
   std::map<Address, Bytes> allocations_;
+  std::optional<Places> places_;
+  std::map<Address, Bytes> allocation_places_;  // of allocations, while places are kept
   std::deque<Address> handed_out_;
   std::deque<Address> handed_out_ranges_;
 };

@@ -72,7 +72,8 @@ Timeline::Recorded* Timeline::find(Event event) {
 Timeline::Lane& Timeline::lane(Stream stream) {
   for (Lane& lane : lanes_)
     if (lane.stream == stream) return lane;
-  return lanes_.emplace_back(Lane{.stream = stream});
+  lanes_.emplace_back().stream = stream;
+  return lanes_.back();
 }
 
 // Looks at no barrier beyond the point, so that streams that wait for each other in turn do not send it in circles.

@@ -210,6 +210,7 @@ void bind_simulated(nb::module_& m) {
           "stream"_a, "capturing"_a)
       .def("hand_out", &SimulatedDriver::hand_out, "addresses"_a, "The next allocations get these addresses.")
       .def("hand_out_ranges", &SimulatedDriver::hand_out_ranges, "addresses"_a, "The next ranges get these addresses.")
+      .def("keep_places", &SimulatedDriver::keep_places, "For memory maps: physical memory has a place from now on.")
       .def_prop_ro("physical_bytes", &SimulatedDriver::physical_bytes)
       .def_prop_ro("handles", &SimulatedDriver::handles)
       .def_prop_ro("mappings", &SimulatedDriver::mappings)

@@ -52,9 +52,9 @@ std::function<void(std::uint64_t)> turn_for_python(nb::object callback) {
 
 ReplayOutcome run(const Column<std::uint8_t>& kind, const Column<std::uint32_t>& id, const Column<std::int64_t>& size,
                   const Column<std::uint32_t>& stream, Allocator& allocator, const Driver& driver,
-                  std::uint64_t sample_every, std::uint64_t check_every, nb::object progress) {
+                  std::uint64_t sample_every, std::uint64_t check_every, nb::object progress, SimulatedDriver* map) {
   const TraceColumns trace{view(kind), view(id), view(size), view(stream)};
-  const ReplayOptions options{sample_every, check_every, turn_for_python(progress)};
+  const ReplayOptions options{sample_every, check_every, map, turn_for_python(progress)};
   nb::gil_scoped_release unlocked;
   return replay(trace, allocator, driver, options);
 }
@@ -97,11 +97,36 @@ void bind_replay(nb::module_& m) {
               return values[column];
             });
           },
-          nb::rv_policy::move, "Rows of event, allocated, active, reserved.");
+          nb::rv_policy::move, "Rows of event, allocated, active, reserved.")
+      .def_prop_ro(
+          "pieces",
+          [](const ReplayOutcome& o) {
+            return table<std::int64_t>(o.map.pieces.size(), 3, [&](std::size_t row, std::size_t column) {
+              const auto& [id, piece] = o.map.pieces[row];
+              const Bytes values[] = {id, piece.place, piece.size};
+              return static_cast<std::int64_t>(values[column]);
+            });
+          },
+          nb::rv_policy::move, "Rows of allocation, place, size: the physical memory of every block, piece by piece.")
+      .def_prop_ro(
+          "held",
+          [](const ReplayOutcome& o) {
+            return table<std::int64_t>(o.map.held.size(), 3, [&](std::size_t row, std::size_t column) {
+              const auto& [event, change] = o.map.held[row];
+              const auto size = static_cast<std::int64_t>(change.piece.size);
+              const std::int64_t values[] = {static_cast<std::int64_t>(event),
+                                             static_cast<std::int64_t>(change.piece.place),
+                                             change.taken ? size : -size};
+              return values[column];
+            });
+          },
+          nb::rv_policy::move, "Rows of event, place, size: physical memory taken, or given back if below zero.");
 
-  m.def("replay", &run, "kind"_a, "id"_a, "size"_a, "stream"_a, "allocator"_a, "driver"_a, "sample_every"_a = 0,
-        "check_every"_a = 0, "progress"_a = nb::none(),
-        "Feed a trace to an allocator. progress(fed) is called now and then; what it raises ends the replay.");
+  m.def(
+      "replay", &run, "kind"_a, "id"_a, "size"_a, "stream"_a, "allocator"_a, "driver"_a, "sample_every"_a = 0,
+      "check_every"_a = 0, "progress"_a = nb::none(), "map"_a = nb::none(),
+      "Feed a trace to an allocator. progress(fed) is called now and then; what it raises ends the replay. map is the "
+      "driver if a memory map is wanted.");
   m.def(
       "trace_peaks",
       [](const Column<std::uint8_t>& kind, const Column<std::uint32_t>& id, const Column<std::int64_t>& size,

@@ -32,7 +32,20 @@ struct Figures {
   int device = 0;
   Bytes asked = 0, free = 0, total = 0, allowed = 0;
   Bytes allocated = 0, active = 0, reserved = 0, largest = 0;
+  Bytes whole_pages = 0;       // in free runs that any request may have
+  Bytes in_pools = 0;          // free, but only for the graphs of a private pool
+  bool larger_chunks = false;  // than a page: some of a chunk may be in use while whole pages of it are not
 };
+
+void add_free(Figures& f, const SegmentInfo& segment, const BlockInfo& block) {
+  f.largest = std::max(f.largest, block.size);
+  if (segment.pool) {
+    f.in_pools += block.size;
+    return;
+  }
+  const Bytes begin = round_up(block.address, page), end = round_down(block.address + block.size, page);
+  f.whole_pages += end - std::min(begin, end);
+}
 
 Figures figures(const ProcessDevice& device, Bytes asked) {
   Figures f{.device = device.driver.device(), .asked = asked};
@@ -42,9 +55,10 @@ Figures figures(const ProcessDevice& device, Bytes asked) {
   f.allocated = static_cast<Bytes>(statistics.allocated_bytes.all().current);
   f.active = static_cast<Bytes>(statistics.active_bytes.all().current);
   f.reserved = static_cast<Bytes>(statistics.reserved_bytes.all().current);
+  f.larger_chunks = f.reserved > static_cast<Bytes>(statistics.segment.all().current) * page;
   for (const SegmentInfo& segment : device.allocator.segments())
     for (const BlockInfo& block : segment.blocks)
-      if (!segment.stitched && block.state == BlockInfo::State::inactive) f.largest = std::max(f.largest, block.size);
+      if (!segment.stitched && block.state == BlockInfo::State::inactive) add_free(f, segment, block);
   return f;
 }
 
@@ -71,18 +85,24 @@ std::string usual(const Figures& f) {
 }
 
 std::string advice(const Figures& f) {
-  const Bytes room = f.allowed - std::min(f.allowed, f.reserved);
-  const Bytes within_reach = f.reserved - std::min(f.reserved, f.active) + round_down(std::min(room, f.free), page);
+  const std::string smaller = "; a smaller batch, activation checkpointing or offloading would have helped.";
+  const Bytes allowed = f.allowed - std::min(f.allowed, f.reserved);
+  const Bytes room = round_down(std::min(allowed, f.free), page);
+  const Bytes within_reach = f.reserved - std::min(f.reserved, f.active) + room;
   if (f.asked > within_reach) {
     std::string text = " The request exceeds what is there by " + size(f.asked - within_reach);
     if (f.allowed < f.total && f.asked <= f.reserved - std::min(f.reserved, f.active) + f.free)
       return text + "; the device has that much: a larger memory fraction would have helped.";
     const Bytes others = f.total - std::min(f.total, f.free + f.reserved);
     if (others > f.asked) return text + "; " + size(others) + " are in use outside of PyTorch or by other processes.";
-    return text + "; a smaller batch, activation checkpointing or offloading would have helped.";
+    return text + smaller;
   }
-  return " What is free lies in chunks that are partly in use; GMLAKE_CHUNK_LIMIT=2MiB might have helped, or a call of "
-         "torch.cuda.empty_cache() between phases of the program.";
+  if (f.asked > within_reach - std::min(within_reach, f.in_pools))
+    return " Of what is free, " + size(f.in_pools) +
+           " belong to the pools of CUDA graphs; graphs that share a pool might have helped.";
+  if (f.larger_chunks && f.asked <= f.whole_pages + room)
+    return " What is free lies in chunks that are partly in use; GMLAKE_CHUNK_LIMIT=2MiB might have helped.";
+  return " What is free lies in pieces of less than 2 MiB, between others that are in use" + smaller;
 }
 
 std::string message(const Figures& f) {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Protocol, cast
 
-from gmlake.commands import convert, doctor, options, replay, run
+from gmlake.commands import compare, convert, doctor, options, plot, replay, report, run, top, workloads
 
 
 class Command(Protocol):
@@ -24,4 +24,4 @@ class Command(Protocol):
         """Do the work; returns the exit status."""
 
 
-COMMANDS = cast("tuple[Command, ...]", (run, replay, convert, doctor, options))
+COMMANDS = cast("tuple[Command, ...]", (run, compare, replay, report, plot, workloads, convert, top, doctor, options))

@@ -81,15 +81,15 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--jobs needs a number of 1 or more, not {args.jobs}")
     if args.timeline is not None:
         check_target(args.timeline, args.force)
-    allocators = _allocators(args.allocator)
+    allocators = allocators_asked(args.allocator)
     settings = Settings(
-        capacity=_capacity(args.capacity),
+        capacity=capacity_asked(args.capacity),
         cost_table=args.cost_table,
         check=args.check,
         timeline=args.timeline is not None,
         smallest_capacity=args.smallest_capacity,
     )
-    _validate(allocators, settings)
+    validate(allocators, settings)
     traces = [read_trace(trace, device=args.device) for trace in args.traces]
     with ProgressDisplay(len(traces) * len(allocators)) as display:
         runs = sweep(traces, allocators, settings, args.jobs, display)
@@ -105,14 +105,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _allocators(asked: Sequence[str] | None) -> list[str]:
+def allocators_asked(asked: Sequence[str] | None) -> list[str]:
+    """The allocators that --allocator names, 'all' spelt out."""
     specs: list[str] = []
     for spec in asked or USUAL:
         specs += [row.name for row in _core.catalogue()] if spec == "all" else [spec]
     return list(dict.fromkeys(specs))
 
 
-def _capacity(text: str | None) -> int | None:
+def capacity_asked(text: str | None) -> int | None:
+    """The size that --capacity names."""
     if text is None:
         return None
     capacity = _core.parse_bytes(text)
@@ -121,7 +123,7 @@ def _capacity(text: str | None) -> int | None:
     return capacity
 
 
-def _validate(allocators: Sequence[str], settings: Settings) -> None:
+def validate(allocators: Sequence[str], settings: Settings) -> None:
     """Find a misspelt allocator, option or cost table before traces are read."""
     driver = _core.SimulatedDriver(cost_table=settings.cost_table)
     for spec in allocators:

@@ -21,6 +21,7 @@ from gmlake.errors import UserError
 
 MOST_GPUS = 64
 GPUS_OF_A_NODE = 8
+_SETTINGS_FOR_US = ("GMLAKE_EMULATE", "GMLAKE_RECORD")
 _PORT = "29500"
 ALLOCATORS = ("torch", "expandable", "gmlake")
 _SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")  # of PyTorch's own allocator; the first one counts
@@ -47,6 +48,12 @@ class Plan:
     leaks: bool = False
     allocator: str | None = None  # one of ALLOCATORS
 
+    def emulated_json(self) -> dict[str, object] | None:
+        """What is emulated, as plain data."""
+        if self.device is None:
+            return None
+        return {"device": self.device.key, "memory": self.device.memory, "gpus": self.gpus}
+
 
 def default_gpus(world_size: int | None) -> int:
     """As many devices as a rank would see: those of its node, at most eight."""
@@ -55,13 +62,17 @@ def default_gpus(world_size: int | None) -> int:
 
 def environment(plan: Plan, base: Mapping[str, str]) -> dict[str, str]:
     """The child's environment, from ours."""
-    child = {name: value for name, value in base.items() if not name.startswith(("GMLAKE_DEVICE", "GMLAKE_EMULATE"))}
-    child.pop("GMLAKE_RECORD", None)
+    child = {name: value for name, value in base.items() if name not in ("GMLAKE_DEVICE", *_SETTINGS_FOR_US)}
     _choose_allocator(child, plan)
     # `python` in the command means the interpreter that has gmlake, and so the torch beside it.
     child["PATH"] = os.pathsep.join(part for part in (str(Path(sys.executable).parent), base.get("PATH", "")) if part)
     child["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "1"  # the part of us that runs in the child comes in this way
-    child["GMLAKE_RECORD" if plan.device is None else "GMLAKE_EMULATE"] = _settings(plan)
+    settings = _settings(plan)
+    around = base.get("GMLAKE_EMULATE")
+    if plan.device is None and around is not None:  # we run on an emulated device ourselves, and so does the child
+        child["GMLAKE_DEVICE"] = base["GMLAKE_DEVICE"]
+        settings = json.loads(around) | {name: settings[name] for name in ("record", "stacks", "session")}
+    child["GMLAKE_RECORD" if settings["device"] is None else "GMLAKE_EMULATE"] = json.dumps(settings)
     if plan.device is not None:
         child["GMLAKE_DEVICE"] = device_text(plan, plan.device)
         ours = _preloaded()
@@ -83,10 +94,13 @@ def _choose_allocator(child: dict[str, str], plan: Plan) -> None:
             child["GMLAKE"] = "1"
     elif wanted is not None:
         child.pop("GMLAKE", None)
-    if wanted == "expandable":
+    if wanted in ("torch", "expandable"):
         variable = next((name for name in _SETTINGS if name in child), _SETTINGS[-1])
         kept = [part for part in child.get(variable, "").split(",") if part and "expandable_segments" not in part]
-        child[variable] = ",".join([*kept, "expandable_segments:True"])
+        settings = [*kept, *(["expandable_segments:True"] if wanted == "expandable" else [])]
+        child.pop(variable, None)
+        if settings:
+            child[variable] = ",".join(settings)
 
 
 def device_text(plan: Plan, device: Device) -> str:
@@ -154,19 +168,17 @@ def _preload(ours: list[Path], before: str) -> str:
     return ":".join([*map(str, ours), *before.replace(":", " ").split()])
 
 
-def _settings(plan: Plan) -> str:
+def _settings(plan: Plan) -> dict[str, object]:
     """What the part that runs in the child reads (gmlake.emulator.inside.settings)."""
     solo = None if plan.world_size is None else {"world_size": plan.world_size, "rank": plan.rank}
-    return json.dumps(
-        {
-            "device": None if plan.device is None else plan.device.key,
-            "compute": plan.compute,
-            "solo": solo,
-            "record": None if plan.record is None else str(plan.record),
-            "stacks": plan.stacks,
-            "session": str(plan.session),
-        }
-    )
+    return {
+        "device": None if plan.device is None else plan.device.key,
+        "compute": plan.compute,
+        "solo": solo,
+        "record": None if plan.record is None else str(plan.record),
+        "stacks": plan.stacks,
+        "session": str(plan.session),
+    }
 
 
 def _rank_variables(world_size: int, rank: int, gpus: int) -> dict[str, str]:

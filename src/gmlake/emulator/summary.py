@@ -12,15 +12,17 @@ from gmlake import _core
 from gmlake.emulator.launch import Plan
 from gmlake.emulator.session import Findings
 
+WIDTH = 120  # of tables at most; a narrower terminal breaks their lines
 _MOST = 5  # places and symbols that are shown
 _LONGEST = 60  # letters of a line of source
+PEAKS = ("requested", "active", "reserved", "in use %", "retries", "OOM")  # heads of what peak_cells gives
 
 
 def show(findings: Findings, plan: Plan) -> None:
     """Print what was found."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = Console(stderr=True, highlight=False, soft_wrap=True, width=WIDTH)
     console.print()
-    console.print(f"[bold]gmlake run[/]  {escape(_title(plan))}")
+    console.print(f"[bold]gmlake run[/]  {escape(title(plan))}")
     if findings.processes:
         _show_peaks(console, findings.processes)
     else:
@@ -28,14 +30,15 @@ def show(findings: Findings, plan: Plan) -> None:
     _show_reads(console, findings.processes, plan)
     _show_hazards(console, findings.processes)
     if findings.unimplemented:
-        console.print(f"Not implemented, but called: {_first(findings.unimplemented)}.")
+        console.print(f"Not implemented, but called: {first(findings.unimplemented)}.")
     for process in findings.processes:
         for problem in _problems(process):
             console.print(f"In process {process['pid']}: {escape(problem)}")
     _show_traces(console, findings)
 
 
-def _title(plan: Plan) -> str:
+def title(plan: Plan) -> str:
+    """On what the command ran."""
     if plan.device is None:
         return "on the devices of this machine"
     memory = _core.format_bytes(plan.device.memory)
@@ -48,24 +51,27 @@ def _title(plan: Plan) -> str:
 def _show_peaks(console: Console, processes: list[dict[str, Any]]) -> None:
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column("process")
-    for head in ("GPU", "requested", "active", "reserved", "in use %", "retries", "OOM"):
+    for head in ("GPU", *PEAKS):
         table.add_column(head, justify="right")
     for process in processes:
         name = f"{process['pid']}" if process["rank"] is None else f"rank {process['rank']} ({process['pid']})"
         for row in process.get("devices", []):
-            table.add_row(
-                name,
-                str(row["device"]),
-                *(_size(row[f"peak_{kind}"]) for kind in ("requested", "active")),
-                _size(row["peak_reserved"] or row["peak_on_device"]),
-                _share(row["peak_active"], row["peak_reserved"]),
-                str(row["retries"]),
-                str(row["out_of_memory"]),
-            )
+            table.add_row(name, str(row["device"]), *peak_cells(row))
     backends = sorted({str(process.get("backend", "native")) for process in processes})
     served = "PyTorch's own allocator" if backends == ["native"] else " and ".join(backends)
     console.print(f"Peaks as reported by {escape(served)}:", style="dim")
     console.print(table)
+
+
+def peak_cells(row: dict[str, Any]) -> list[str]:
+    """What a process needed of a device, for the columns of PEAKS."""
+    return [
+        *(_size(row[f"peak_{kind}"]) for kind in ("requested", "active")),
+        _size(row["peak_reserved"] or row["peak_on_device"]),
+        _share(row["peak_active"], row["peak_reserved"]),
+        str(row["retries"]),
+        str(row["out_of_memory"]),
+    ]
 
 
 def _size(value: int | None) -> str:
@@ -103,10 +109,11 @@ def _show_hazards(console: Console, processes: list[dict[str, Any]]) -> None:
         console.print(f"Memory used by two streams with nothing to order them: {hazards} times (each is told above).")
     missing = {name for process in processes for name in process.get("not_computed") or ()}
     if missing:
-        console.print(f"Not computed, so that what depends on it is not real: {escape(_first(sorted(missing)))}.")
+        console.print(f"Not computed, so that what depends on it is not real: {escape(first(sorted(missing)))}.")
 
 
-def _first(items: list[str]) -> str:
+def first(items: list[str]) -> str:
+    """The first few of a list, and how many more there are."""
     more = f" and {len(items) - _MOST} more" if len(items) > _MOST else ""
     return ", ".join(items[:_MOST]) + more
 

@@ -33,17 +33,27 @@ class Settings:
     check: bool = False
     timeline: bool = False
     smallest_capacity: bool = False
+    memory_map: bool = False
 
 
 USUAL = Settings()
 
 
 @dataclass(frozen=True)
+class MemoryMap:
+    """Physical memory over time. Places are bytes from the device's beginning, the lowest free one taken first."""
+
+    held: NDArray[np.int64]  # rows of event, place, size: taken during that event, or given back if below zero
+    pieces: NDArray[np.int64]  # rows of allocation, place, size: what every block was made of
+
+
+@dataclass(frozen=True)
 class Run:
-    """A result and, if asked for, its timeline: rows of event, allocated, active, reserved."""
+    """A result and, if asked for, its timeline (rows of event, allocated, active, reserved) and memory map."""
 
     result: Result
     timeline: NDArray[np.int64] | None = None
+    memory_map: MemoryMap | None = None
 
 
 def replay(trace: Trace, allocator: str, settings: Settings = USUAL, progress: Progress | None = None) -> Run:
@@ -52,13 +62,19 @@ def replay(trace: Trace, allocator: str, settings: Settings = USUAL, progress: P
     result = _condense(trace, allocator, settings.capacity, outcome)
     if settings.smallest_capacity:
         result = _search(trace, allocator, settings, result, progress)
-    return Run(result, outcome.timeline if settings.timeline else None)
+    return Run(
+        result,
+        outcome.timeline if settings.timeline else None,
+        MemoryMap(outcome.held, outcome.pieces) if settings.memory_map else None,
+    )
 
 
 def _play(
     trace: Trace, allocator: str, settings: Settings, capacity: int | None, progress: Progress | None
 ) -> _core.ReplayOutcome:
     driver = _core.SimulatedDriver(capacity=capacity, cost_table=settings.cost_table)
+    if settings.memory_map:
+        driver.keep_places()
     events = len(trace.kind)
     stage = "replaying" if capacity is None else f"on {capacity / 2**30:.2f} GiB"
     return _core.replay(
@@ -71,11 +87,12 @@ def _play(
         sample_every=max(1, events // SAMPLES) if settings.timeline else 0,
         check_every=max(1, events // CHECKS) if settings.check else 0,
         progress=None if progress is None else lambda fed: progress(stage, fed),
+        map=driver if settings.memory_map else None,
     )
 
 
 def _search(trace: Trace, allocator: str, settings: Settings, result: Result, progress: Progress | None) -> Result:
-    quick = replace(settings, check=False, timeline=False)
+    quick = replace(settings, check=False, timeline=False, memory_map=False)
     runs: dict[int, Result] = {}
 
     def completes(capacity: int) -> bool:

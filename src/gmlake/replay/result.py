@@ -9,7 +9,7 @@ their warm variants mean memory calls.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 MEMORY_CALLS = (
@@ -87,3 +87,44 @@ class Result:
     def to_json(self) -> dict[str, Any]:
         """The result as plain dicts, lists and numbers."""
         return asdict(self)
+
+    @staticmethod
+    def from_json(data: Any) -> Result:
+        """The reverse of to_json; a ValueError of one sentence for anything else."""
+        values = _checked(data, Result)
+        if values["at_smallest_capacity"] is not None:
+            values["at_smallest_capacity"] = AtSmallest(**_checked(values["at_smallest_capacity"], AtSmallest))
+        return Result(**values)
+
+
+def _checked(data: Any, kind: type[Result] | type[AtSmallest]) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise ValueError("a result is not an object")
+    values = {}
+    for field in fields(kind):
+        value = data.get(field.name)
+        if isinstance(value, list):
+            value = tuple(value)
+        if not _fits(value, str(field.type)):
+            raise ValueError(f"'{field.name}' of a result is missing or impossible")
+        values[field.name] = value
+    return values
+
+
+def _fits(value: Any, annotation: str) -> bool:
+    """Whether a value of JSON is what a field of this type may hold."""
+    if value is None:
+        return annotation.endswith("| None")
+    match annotation.removesuffix(" | None"):
+        case "str":
+            return isinstance(value, str)
+        case "int":
+            return isinstance(value, int) and abs(value) < 2**63
+        case "float":
+            return isinstance(value, (int, float)) and abs(value) < 1e300
+        case "dict[str, int]":
+            return isinstance(value, dict) and all(_fits(item, "int") for item in value.values())
+        case "tuple[int, ...]" | "tuple[float, ...]":
+            return isinstance(value, tuple) and all(_fits(item, annotation[6:].partition(",")[0]) for item in value)
+        case _:
+            return isinstance(value, dict)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
 from gmlake.replay.engine import USUAL, Run, Settings, replay
@@ -29,7 +29,20 @@ def sweep(
     display: ProgressDisplay | None = None,
 ) -> list[Run]:
     """Replay every trace on every allocator; trace by trace, allocators in the order given."""
+    pairs = [(trace, allocator) for trace in traces for allocator in allocators]
+    return replay_pairs(pairs, settings, jobs, display)
+
+
+def replay_pairs(
+    pairs: Sequence[tuple[Trace, str]],
+    settings: Settings = USUAL,
+    jobs: int | None = None,
+    display: ProgressDisplay | None = None,
+    finished: Callable[[int, Run], None] | None = None,
+) -> list[Run]:
+    """Replay each trace on the allocator beside it; `finished` hears of each, by its number, as soon as it is done."""
     stop = threading.Event()
+    one_at_a_time = threading.Lock()
 
     def one(number: int, trace: Trace, allocator: str) -> Run:
         def progress(stage: str, fed: int) -> None:
@@ -43,12 +56,15 @@ def sweep(
         if display is not None:
             display.begin(number, f"{trace.name} · {allocator}", len(trace.kind))
         try:
-            return replay(trace, allocator, settings, progress)
+            run = replay(trace, allocator, settings, progress)
+            if finished is not None:
+                with one_at_a_time:
+                    finished(number, run)
+            return run
         finally:
             if display is not None:
                 display.end(number)
 
-    pairs = [(trace, allocator) for trace in traces for allocator in allocators]
     with ThreadPoolExecutor(max_workers=max(1, jobs or os.cpu_count() or 1)) as pool:
         try:  # an interrupt may come while the replays are being queued
             futures = [pool.submit(one, number, *pair) for number, pair in enumerate(pairs)]

@@ -1,0 +1,189 @@
+"""Run a command once per allocator and compare what memory it needed.
+
+The command is your own, unchanged, and runs to its end each time: with PyTorch's own allocator (torch), the same with
+expandable segments, and gmlake. With --emulate no GPU is needed; without it the runs are on the GPU that is there, and
+the table also says how long they took. What the command writes is not shown unless it fails or --verbose is given.
+
+examples:
+  gmlake compare --emulate a100-80g -- python train.py
+      how much less memory would this script need with GMLake?
+  gmlake compare --emulate a100-80g --memory 24GiB -- python train.py
+      with which allocators does it fit into 24 GiB?
+  gmlake compare --emulate a100-80g --smallest-memory -- python train.py
+      what is the smallest memory on which each of them completes? (some ten runs more)
+  gmlake compare --emulate h100-80g --gpus 2 -- torchrun --nproc-per-node 2 train.py
+      two processes on two emulated devices
+  gmlake compare --emulate a100-80g --keep runs -- python train.py
+      also keep the outputs and traces of the runs, as runs/torch.log and runs/torch.gmt
+  gmlake compare --emulate a100-80g --html page.html -- python train.py
+      also draw where the memory goes under each of them
+  gmlake compare --allocator torch --allocator gmlake -- python train.py
+      on the GPU of this machine
+
+exit status: 0, also if some or all runs went out of memory (the table says so); 1 if the command
+failed in another way; 127 and 126 if it could not be found or started; 2 for bad input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+
+from gmlake import report
+from gmlake.comparison import smallest
+from gmlake.comparison.display import Display
+from gmlake.comparison.table import saving, show
+from gmlake.comparison.trials import COMPLETED, FAILED, Stopped, Trial, Trials, check_used
+from gmlake.emulator.arguments import (
+    add_command,
+    add_device_arguments,
+    check_device_arguments,
+    check_target,
+    given_command,
+    plan_of,
+)
+from gmlake.emulator.execution import NotStarted
+from gmlake.emulator.launch import ALLOCATORS
+from gmlake.emulator.summary import WIDTH
+from gmlake.errors import Error, UserError
+
+NAME = "compare"
+_REPLAYED = {"torch": "caching"}  # as gmlake replay calls it
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the verb's arguments."""
+    add_device_arguments(parser)
+    add = parser.add_argument
+    add(
+        "--allocator",
+        choices=ALLOCATORS,
+        action="append",
+        help=f"may be repeated; default: {', '.join(ALLOCATORS)}",
+    )
+    add("--smallest-memory", action="store_true", help="search the smallest memory that completes (several runs more)")
+    add("--keep", metavar="FOLDER", type=Path, help="keep each run's output and trace there (.log and .gmt)")
+    add("-v", "--verbose", action="store_true", help="show what the command writes, on stderr")
+    add("--json", metavar="FILE", nargs="?", const="-", help="the comparison as JSON, to FILE or else to stdout")
+    add("--html", metavar="PAGE", type=Path, help="also draw the run, as gmlake report does (records it: slower)")
+    add("-f", "--force", action="store_true", help="overwrite FILE, PAGE and what is in FOLDER, if they exist")
+    add_command(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command under every allocator, and compare."""
+    command = given_command(args, NAME)
+    allocators = list(dict.fromkeys(args.allocator or ALLOCATORS))
+    _check(args, allocators)
+    plan = plan_of(args, Path())
+    try:
+        with tempfile.TemporaryDirectory(prefix="gmlake-") as folder:
+            kept = args.keep or (Path(folder) if args.html else None)
+            with Display(quiet=args.verbose) as display:
+                trials = _run_all(Trials(command, plan, display, args.verbose, kept), allocators, args.smallest_memory)
+            return _report(args, trials)
+    except NotStarted as error:
+        print(f"gmlake: {error}", file=sys.stderr)
+        return error.status
+    except Stopped as stopped:
+        if stopped.signal == signal.SIGINT:
+            raise KeyboardInterrupt from None
+        return 128 + stopped.signal
+
+
+def _run_all(trials: Trials, allocators: list[str], smallest_memory: bool) -> list[Trial]:
+    count = len(allocators)
+    done = [
+        trials.run(allocator, f"{number} of {count}, {allocator}") for number, allocator in enumerate(allocators, 1)
+    ]
+    return [smallest.search(trials, trial) for trial in done] if smallest_memory else done
+
+
+def _check(args: argparse.Namespace, allocators: list[str]) -> None:
+    """Find mistakes before anything runs."""
+    check_device_arguments(args, ["smallest_memory"])
+    if args.json not in (None, "-"):
+        check_target(Path(args.json), args.force)
+    if args.html is not None:
+        report.check_target(args.html, (".html", ".htm"), args.force)
+    if args.keep is not None:
+        _prepare(args.keep, allocators, args.force)
+
+
+def _prepare(folder: Path, allocators: list[str], force: bool) -> None:
+    """Make the folder for outputs and traces; what an earlier comparison left there goes with -f only."""
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"--keep needs a folder, and {folder} is a file")
+    if not folder.parent.is_dir():
+        raise UserError(f"{folder} cannot be made: there is no folder {folder.parent}")
+    folder.mkdir(exist_ok=True)
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".log", ".gmt") and path.name.split(".")[0] in allocators:
+            check_target(path, force)
+            path.unlink()
+
+
+def _report(args: argparse.Namespace, trials: list[Trial]) -> int:
+    failed = [trial for trial in trials if trial.outcome == FAILED]
+    everywhere = len(failed) == len(trials)
+    for trial in () if args.verbose else failed[:1] if everywhere else failed:
+        print(f"The last lines with {trial.allocator}:", *trial.last_lines, sep="\n  ", file=sys.stderr)
+    if everywhere:
+        explanation = failed[0].done.explanation() or f"it ended with status {failed[0].done.exit_status}"
+        raise Error(f"the command fails, whatever the allocator: {explanation}")
+    check_used(trials)
+    if args.json is None:
+        console = Console(highlight=False, soft_wrap=True, width=WIDTH)
+        show(trials, console)
+        _hints(args, trials, console)
+    else:
+        _write_json(args, trials)
+    if args.html is not None:
+        _write_html(args, trials)
+    return 1 if failed else 0
+
+
+def _write_json(args: argparse.Namespace, trials: list[Trial]) -> None:
+    plan = trials[0].done.plan
+    text = json.dumps(
+        {
+            "emulated": plan.emulated_json(),
+            "runs": [trial.to_json() for trial in trials],
+            "saving": saving(trials),
+        },
+        indent=2,
+    )
+    if args.json == "-":
+        print(text)
+    else:
+        Path(args.json).write_text(text + "\n")
+
+
+def _write_html(args: argparse.Namespace, trials: list[Trial]) -> None:
+    """What one run asked for, drawn as the allocators of the comparison serve it."""
+    recorded = next((trial for trial in trials if trial.outcome == COMPLETED), trials[0])
+    title = shlex.join(given_command(args, NAME))
+    report.write(
+        [trace.path for trace in recorded.done.findings.traces],
+        args.html,
+        allocators=[_REPLAYED.get(trial.allocator, trial.allocator) for trial in trials],
+        title=title,
+        force=args.force,
+    )
+    print(f"Report: {args.html}. Open it in any browser; it needs no network.", file=sys.stderr)
+
+
+def _hints(args: argparse.Namespace, trials: list[Trial], console: Console) -> None:
+    traces = [trace.path for trial in trials for trace in trial.done.findings.traces]
+    if traces and args.keep is not None:
+        console.print(f"Next: gmlake replay {shlex.quote(traces[0])}", style="dim", markup=False)
+    elif args.emulate is not None and not args.smallest_memory and any(t.outcome == COMPLETED for t in trials):
+        again = ["gmlake", NAME, "--smallest-memory", *sys.argv[2:]]
+        console.print(f"Next: {shlex.join(again)}", style="dim", markup=False)

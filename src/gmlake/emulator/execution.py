@@ -1,0 +1,108 @@
+"""One run of a command, from its plan to what is known about it when it is over."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from gmlake.emulator.launch import Plan, environment
+from gmlake.emulator.process import killed_for_memory, run_child
+from gmlake.emulator.session import Findings, gather
+
+_NOT_FOUND, _CANNOT_START = 127, 126
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
+
+
+class NotStarted(Exception):
+    """The command does not exist or cannot be executed; the message says which, `status` is what a shell would say."""
+
+    def __init__(self, name: str, error: OSError) -> None:
+        """`name` is the first word of the command."""
+        if isinstance(error, FileNotFoundError):
+            super().__init__(f"there is no command '{name}' in PATH nor at that place")
+            self.status = _NOT_FOUND
+        else:
+            super().__init__(f"'{name}' cannot be started: {error.strerror}; is it a script? Then try: python {name}")
+            self.status = _CANNOT_START
+
+
+@dataclass(frozen=True)
+class Execution:
+    """A run that is over."""
+
+    plan: Plan
+    status: int  # the command's, or minus the signal that killed it
+    seconds: float  # from its start to its end
+    stopped_by: int | None  # a signal that asked us to end, and was passed on
+    host_ran_out: bool  # the kernel killed a process of this machine for want of memory meanwhile
+    findings: Findings
+
+    @property
+    def exit_status(self) -> int:
+        """As a shell would say it."""
+        return self.status if self.status >= 0 else 128 - self.status
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether it failed because the device's memory ran out; a program may also catch that error and go on."""
+        if self.status == 0:
+            return False
+        # The launcher of several processes ends those that are left; they tell nothing about the cause.
+        causes = [text for text in self._ends() if text != "SIGTERM"]
+        if causes:
+            return any("OutOfMemoryError" in text for text in causes)
+        return any(row["out_of_memory"] for process in self.findings.processes for row in process.get("devices", ()))
+
+    def explanation(self) -> str | None:
+        """One sentence about an end that the command may not have explained itself."""
+        if self.status == -signal.SIGKILL or (self.status != 0 and self.host_ran_out):
+            known = "because this machine ran out of memory"
+            sure = known if self.host_ran_out else "perhaps for lack of memory on this machine"
+            smaller = "run it without --compute, or make it smaller"
+            what = smaller if self.plan.compute else "make it smaller, or free memory"
+            return f"the command, or a process of it, was killed with SIGKILL {sure}; {what}"
+        if self.status < 0:
+            crashed = -self.status in _CRASHES
+            advice = "see with PYTHONFAULTHANDLER=1 where it was" if crashed else "somebody sent it that signal"
+            return f"the command was ended by {signal.Signals(-self.status).name}; {advice}"
+        if any("MemoryError" in text and "OutOfMemory" not in text for text in self._ends()):
+            return (
+                "this machine has not enough memory for what the command keeps outside of the device; make it smaller"
+            )
+        if any("OutOfMemoryError" in text for text in self._ends()):
+            where = "the device" if self.plan.device is None else "the emulated device"
+            ours = any(process.get("backend") == "gmlake" for process in self.findings.processes)
+            return f"memory of {where} ran out; try a larger one{'' if ours else ', or --allocator gmlake'}"
+        return None
+
+    def _ends(self) -> list[str]:
+        return [process["ended"] for process in self.findings.processes if process["ended"]]
+
+
+def execute(
+    command: Sequence[str],
+    plan: Plan,
+    base: Mapping[str, str],
+    record: Path | None = None,
+    output: IO[bytes] | None = None,
+    tick: Callable[[], None] | None = None,
+) -> Execution:
+    """Run the command to its end. NotStarted if it cannot be.
+
+    `base` is the environment that the child's is made from. `record` is where traces go. With `output` the command
+    writes both of its streams there and reads nothing. `tick` is called several times a second.
+    """
+    child = environment(plan, base)
+    killed = killed_for_memory()
+    began = time.monotonic()
+    try:
+        ended = run_child(command, child, output, tick)
+    except OSError as error:
+        raise NotStarted(command[0], error) from None
+    seconds = time.monotonic() - began
+    findings = gather(plan.session, record)
+    return Execution(plan, ended.status, seconds, ended.stopped_by, killed_for_memory() > killed, findings)

@@ -1,0 +1,74 @@
+"""Pictures as PNG, SVG or PDF for papers and chats: what a report shows, one kind at a time, drawn by matplotlib.
+
+matplotlib is an optional dependency: nothing else of gmlake imports this package.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gmlake.errors import UserError
+from gmlake.report import Subject
+
+SUFFIXES = (".png", ".svg", ".pdf")
+KINDS = {
+    "timeline": "active and reserved memory over time",
+    "map": "which blocks lie where in physical memory, over time",
+    "peak": "what is live at the peak, by call site or by size",
+    "needs": "what the run needs under each allocator",
+    "sizes": "how many blocks of which size",
+    "lifetimes": "how many blocks live how long",
+    "fragmentation": "1 minus active / reserved, over time",
+    "calls": "driver calls in every iteration",
+}
+OF_RESULTS = ("needs", "calls")  # what can be drawn without a trace
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a picture looks. `events` is the stretch of time that is shown, None: all."""
+
+    style: str = "light"
+    size: tuple[float, float] | None = None  # inches
+    dpi: int = 160
+    title: str | None = None
+    events: tuple[int, int] | None = None
+
+
+USUAL = Look()
+
+
+def check_library() -> None:
+    """Say what to do if matplotlib is not there."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UserError("gmlake plot draws with matplotlib, which is not installed; try: pip install 'gmlake[plot]'")
+
+
+def write(subjects: Sequence[Subject], kind: str, output: Path, look: Look = USUAL) -> None:
+    """Draw one picture of everything that was gathered; whatever stands there is replaced."""
+    check_library()
+    from gmlake.plot import bars, maps, overtime, style
+
+    for subject in subjects:
+        if subject.trace is None and (kind not in OF_RESULTS or not subject.results):
+            known = ", ".join(OF_RESULTS) if subject.results else "nothing"
+            raise UserError(f"{subject.name}: is no trace; of what was saved {known} can be drawn, not {kind}")
+    drawing = {
+        "timeline": overtime.timeline,
+        "fragmentation": overtime.fragmentation,
+        "map": maps.memory_map,
+        "peak": bars.peak,
+        "needs": bars.needs,
+        "sizes": bars.sizes,
+        "lifetimes": bars.lifetimes,
+        "calls": bars.calls,
+    }[kind]
+    with style.themed(look.style) as theme:
+        figure = drawing(subjects, theme, look)
+        try:
+            style.save(figure, output, look)
+        except OSError as error:
+            raise UserError(f"{output} cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,128 @@
+"""The memory map. Few blocks are drawn as boxes with their sizes; many as an image in which each pixel shows what is
+there at its centre, like in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
+
+from gmlake.plot.overtime import shown
+from gmlake.plot.style import Theme, bytes_axis, events_axis, panels, size_text
+from gmlake.replay.engine import Run
+from gmlake.report import Subject, figures, palette
+from gmlake.trace.trace import I64
+
+if TYPE_CHECKING:
+    from gmlake.plot import Look
+
+FEW = 60  # blocks that get boxes
+WIDTH, HEIGHT = 1800, 900  # of an image
+_SMALLEST = 11  # class of 1 MiB: smaller blocks share a colour
+
+
+def memory_map(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
+    """A row per trace, a column per allocator."""
+    columns = max(len(subject.runs) for subject in subjects)
+    figure, axes = panels(len(subjects), columns, look, 3.9, width=4.6 * columns if columns > 1 else 8)
+    for row, subject in zip(axes, subjects, strict=True):
+        assert subject.trace is not None
+        blocks = figures.blocks_of(subject.trace)
+        low, high = shown(subject.trace, look)
+        top = max(
+            int((run.memory_map.held[:, 1:].sum(axis=1)).max(initial=1)) for run in subject.runs if run.memory_map
+        )
+        for panel, run in zip(row, subject.runs, strict=True):
+            _draw(panel, run, blocks, (low, high), theme, len(subject.trace))
+            panel.set_title(f"{run.result.allocator}: {size_text(run.result.peak_reserved)} reserved")
+            panel.grid(visible=False)
+            panel.set_ylim(0, top * 1.04)
+            bytes_axis(panel.yaxis, top * 1.04)
+            events_axis(panel, low, high)
+            if run.result.capacity is not None:
+                panel.axhline(run.result.capacity, color=theme["alarm"], linestyle="--", linewidth=1)
+    handles = [
+        Patch(color=theme["held"], label="reserved, not in use"),
+        Patch(facecolor="none", edgecolor=theme["faint"], hatch="////", label="stitched from scattered pieces"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    return figure
+
+
+def _draw(panel: Any, run: Run, blocks: figures.Blocks, window: tuple[int, int], theme: Theme, events: int) -> None:
+    assert run.memory_map is not None
+    until = events if run.result.out_of_memory is None else run.result.out_of_memory + 1
+    held = figures.held_spans(run.memory_map, until)
+    of, place, size = run.memory_map.pieces.T
+    boxes = np.stack([blocks.start[of], np.minimum(blocks.end[of], until), place, size], axis=1)
+    seen = (boxes[:, 0] < window[1]) & (boxes[:, 1] > window[0])
+    boxes, of = boxes[seen], of[seen]
+    stitched = (np.bincount(of, minlength=len(blocks.size)) > 1)[of]
+    if len(np.unique(of)) <= FEW:
+        _boxes(panel, held, boxes, of, stitched, blocks, theme)
+    else:
+        _image(panel, held, boxes, _classes(blocks)[of], stitched, window, theme)
+
+
+def _boxes(
+    panel: Any, held: I64, boxes: I64, of: I64, stitched: npt.NDArray[np.bool_], blocks: figures.Blocks, theme: Theme
+) -> None:
+    for begin, end, place, size in held.tolist():
+        panel.add_patch(Rectangle((begin, place), end - begin, size, facecolor=theme["held"], edgecolor="none"))
+    highest = max(int((held[:, 2] + held[:, 3]).max(initial=1)), 1)
+    for (begin, end, place, size), block, several in zip(boxes.tolist(), of.tolist(), stitched.tolist(), strict=True):
+        colour = palette.GROUPS[block % len(palette.GROUPS)]
+        hatch = "////" if several else None
+        style = {"facecolor": f"{colour}b0", "edgecolor": theme["paper"], "linewidth": 0.8, "hatch": hatch}
+        panel.add_patch(Rectangle((begin, place), end - begin, size, **style))
+        if size > highest / 26:
+            middle = ((begin + end) / 2, place + size / 2)
+            text = size_text(size if several else blocks.size[block])
+            panel.annotate(text, middle, ha="center", va="center", fontsize=7, color=theme["ink"], clip_on=True)
+
+
+def _image(
+    panel: Any,
+    held: I64,
+    boxes: I64,
+    classes: I64,
+    stitched: npt.NDArray[np.bool_],
+    window: tuple[int, int],
+    theme: Theme,
+) -> None:
+    top = int(max((held[:, 2] + held[:, 3]).max(initial=1), 1))
+    scale = LinearSegmentedColormap.from_list("sizes", palette.SCALE)
+    paper, grey = (np.array(to_rgb(theme[name])) for name in ("paper", "held"))
+    image = np.broadcast_to(paper, (HEIGHT, WIDTH, 3)).copy()
+    stripes = np.add.outer(np.arange(HEIGHT), np.arange(WIDTH)) % 8 < 2
+    for rows, columns, _ in _cells(held, window, top):
+        image[rows, columns] = grey
+    most = max(int(classes.max(initial=1)), 1)
+    for rows, columns, number in _cells(boxes, window, top):
+        colour = np.array(scale(classes[number] / most)[:3])
+        image[rows, columns] = colour
+        if stitched[number]:
+            part = image[rows, columns]
+            part[stripes[rows, columns]] = 0.45 * colour + 0.55 * paper
+    panel.imshow(image, extent=(*window, 0, top), origin="lower", aspect="auto", interpolation="nearest")
+
+
+def _cells(boxes: I64, window: tuple[int, int], top: int) -> list[tuple[slice, slice, int]]:
+    """The rows and columns of an image whose centres a box covers, for those that cover any."""
+    low, high = window
+    edges = np.stack([(boxes[:, 0] - low) / (high - low) * WIDTH, (boxes[:, 1] - low) / (high - low) * WIDTH])
+    left, right = np.clip(np.ceil(edges - 0.5), 0, WIDTH).astype(np.int64)
+    lines = np.stack([boxes[:, 2] / top * HEIGHT, (boxes[:, 2] + boxes[:, 3]) / top * HEIGHT])
+    bottom, above = np.clip(np.ceil(lines - 0.5), 0, HEIGHT).astype(np.int64)
+    some = np.flatnonzero((left < right) & (bottom < above)).tolist()
+    return [(slice(bottom[i], above[i]), slice(left[i], right[i]), i) for i in some]
+
+
+def _classes(blocks: figures.Blocks) -> I64:
+    classes: I64 = np.maximum(figures.size_class(blocks.size) - _SMALLEST, 0)
+    return classes

@@ -1,0 +1,65 @@
+"""Reports: a single HTML file, readable offline, that shows where the memory of a run goes under each allocator.
+
+gmlake.report.write(["snapshot.pickle"], "report.html")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gmlake.errors import UserError
+from gmlake.replay import Settings
+from gmlake.report import palette
+from gmlake.report.assembling import assemble
+from gmlake.report.contents import Columns, describe, headline
+from gmlake.report.gathering import ALLOCATORS, Input, Subject, gather
+
+__all__ = ["ALLOCATORS", "Input", "Subject", "check_target", "gather", "headline", "write", "write_subjects"]
+
+
+def write(
+    inputs: Sequence[Input],
+    output: str | Path,
+    *,
+    allocators: Sequence[str] = ALLOCATORS,
+    capacity: int | None = None,
+    smallest_capacity: bool = False,
+    cost_table: str = "a100",
+    device: int | None = None,
+    jobs: int | None = None,
+    title: str | None = None,
+    force: bool = False,
+) -> list[Subject]:
+    """Write a report about traces (files, bundled names or Trace objects) and results (files or Result objects)."""
+    output = Path(output)
+    check_target(output, (".html", ".htm"), force)
+    settings = Settings(capacity=capacity, cost_table=cost_table, smallest_capacity=smallest_capacity, memory_map=True)
+    subjects = gather(inputs, allocators, settings, device, jobs)
+    write_subjects(subjects, output, title)
+    return subjects
+
+
+def write_subjects(subjects: Sequence[Subject], output: Path, title: str | None = None) -> None:
+    """Write a report about what was gathered; whatever stands there is replaced."""
+    title = title or ", ".join(dict.fromkeys(subject.name for subject in subjects))
+    columns = Columns()
+    description = {
+        "title": title,
+        "palette": palette.for_page(),
+        "subjects": [describe(subject, columns) for subject in subjects],
+    }
+    try:
+        output.write_text(assemble(title, description, columns.packed), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{output} cannot be written: {error.strerror or error}") from error
+
+
+def check_target(path: Path, suffixes: Sequence[str], force: bool) -> None:
+    """Refuse a file that could not be written, before any work is done."""
+    if path.suffix.lower() not in suffixes:
+        raise UserError(f"'{path}' should end in {' or '.join(suffixes)}")
+    if path.exists() and not force:
+        raise UserError(f"{path} exists already: choose another name, or overwrite it with -f")
+    if not path.parent.is_dir():
+        raise UserError(f"{path} cannot be written: there is no folder {path.parent}")

@@ -1,0 +1,110 @@
+"""From what the user names to what a report shows: reads files, replays traces, keeps the runs together.
+
+An input is a trace in any format that `gmlake.trace` reads, or the JSON of `gmlake replay --json` or
+`gmlake run --json`. Nothing here knows how a subject is drawn.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gmlake.errors import UserError
+from gmlake.replay import Result, Settings, sweep
+from gmlake.replay.engine import Run
+from gmlake.replay.progress import ProgressDisplay
+from gmlake.trace import Trace, read_trace
+
+ALLOCATORS = ("gmlake", "expandable", "caching", "paper")
+_OURS = re.compile(rb'\s*\{\s*"(results|status)"')  # how the two kinds of JSON begin
+_LONGEST_JSON = 256 << 20
+
+Input = str | Path | Trace | Sequence[Result]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One thing that the report is about. A trace has runs, saved results have none, a saved run has processes."""
+
+    name: str
+    results: tuple[Result, ...] = ()
+    trace: Trace | None = None
+    runs: tuple[Run, ...] = ()
+    processes: tuple[dict[str, Any], ...] = ()
+
+
+def gather(
+    inputs: Sequence[Input],
+    allocators: Sequence[str] = ALLOCATORS,
+    settings: Settings | None = None,
+    device: int | None = None,
+    jobs: int | None = None,
+) -> list[Subject]:
+    """Read and replay; one subject per trace, and per trace that saved results are about."""
+    settings = settings or Settings(memory_map=True)
+    found: list[Subject | Trace] = []
+    for source in inputs:
+        found += _read(source, device)
+    traces = [item for item in found if isinstance(item, Trace)]
+    with ProgressDisplay(len(traces) * len(allocators)) as display:
+        runs = iter(sweep(traces, allocators, settings, jobs, display) if traces else ())
+    subjects = []
+    for item in found:
+        if isinstance(item, Trace):
+            own = tuple(next(runs) for _ in allocators)
+            item = Subject(item.name, tuple(run.result for run in own), item, own)
+        subjects.append(item)
+    return subjects
+
+
+def _read(source: Input, device: int | None) -> Sequence[Subject | Trace]:
+    if isinstance(source, Trace):
+        return [source]
+    if not isinstance(source, (str, Path)):
+        return _by_trace(list(source))
+    path = Path(source)
+    if path.is_file():
+        with path.open("rb") as file:
+            if _OURS.match(file.read(200)):
+                return _saved(path)
+    return [read_trace(source, device=device)]
+
+
+def _saved(path: Path) -> list[Subject]:
+    if path.stat().st_size > _LONGEST_JSON:
+        raise UserError(f"{path}: is too long for results; at most {_LONGEST_JSON >> 20} MiB are read")
+    try:
+        data = json.loads(path.read_text())
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: is no intact JSON: {error}") from None
+    if "results" in data:
+        if not isinstance(data["results"], list) or not data["results"]:
+            raise UserError(f"{path}: holds no results; make some with: gmlake replay TRACE --json")
+        try:
+            return _by_trace([Result.from_json(item) for item in data["results"]])
+        except ValueError as error:
+            raise UserError(f"{path}: {error}; was it made by gmlake replay --json?") from None
+    processes = data.get("processes")
+    if not isinstance(processes, list) or not all(_is_process(process) for process in processes):
+        raise UserError(f"{path}: holds no processes; was it made by gmlake run --json?")
+    return [Subject(path.stem, processes=tuple(processes))]
+
+
+def _by_trace(results: list[Result]) -> list[Subject]:
+    names = dict.fromkeys(result.trace for result in results)
+    return [Subject(name, tuple(result for result in results if result.trace == name)) for name in names]
+
+
+def _is_process(process: Any) -> bool:
+    """As far as it is shown: a process with its devices and their peaks."""
+    if not isinstance(process, dict) or not isinstance(process.get("pid"), int):
+        return False
+    devices = process.get("devices", [])
+    return isinstance(devices, list) and all(
+        isinstance(row, dict) and all(value is None or isinstance(value, int) for value in row.values())
+        for row in devices
+    )

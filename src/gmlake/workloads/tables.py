@@ -1,0 +1,48 @@
+"""Tables as data, for a terminal and for Markdown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table as Drawn
+from rich.text import Text
+
+_WIDEST = 1000  # letters
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, a line on how to read it, heads and rows of text."""
+
+    title: str
+    note: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def show(self, console: Console) -> None:
+        """Print it."""
+        console.print(Text(self.title, style="bold cyan"))
+        console.print(Text(self.note, style="dim"))
+        drawn = Drawn(box=box.SIMPLE_HEAD, header_style="dim", padding=(0, 1), pad_edge=False)
+        for number, head in enumerate(self.heads):
+            longest = max(map(len, head.split()))
+            drawn.add_column(head, justify="left" if number == 0 else "right", no_wrap=number == 0, min_width=longest)
+        for row in self.rows:
+            drawn.add_row(*map(Text, row))
+        needed = Measurement.get(console, console.options.update(max_width=_WIDEST), drawn).minimum
+        if needed > console.width:  # rather lines that the terminal breaks than cells without their figures
+            console = Console(file=console.file, width=needed)
+        console.print(drawn)
+
+    def markdown(self) -> str:
+        """The same as a section of a page."""
+        lines = [f"### {self.title}", "", self.note, "", markdown_row(self.heads), "|---" * len(self.heads) + "|"]
+        return "\n".join([*lines, *map(markdown_row, self.rows)]) + "\n"
+
+
+def markdown_row(cells: tuple[str, ...]) -> str:
+    """One line of a Markdown table."""
+    return f"| {' | '.join(cells)} |"

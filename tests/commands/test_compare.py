@@ -1,0 +1,167 @@
+"""gmlake compare: bad input and bad ends with ordinary commands, then the comparison itself on the emulated device."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gmlake.comparison.smallest import smallest_memory
+from gmlake.trace import read_trace
+from tests.emulator.running import Emulated
+
+from .conftest import Cli, assert_refused, heed_interrupts
+
+MIB = 1 << 20
+# Half of every segment of PyTorch's stays in use: 320 MiB are free, but neither in one piece nor to be given back.
+SCATTERED = """
+import torch
+held = [torch.empty(8 << 20, dtype=torch.uint8, device="cuda") for _ in range(80)]
+del held[::2]
+large = torch.empty(320 << 20, dtype=torch.uint8, device="cuda")
+print("done")
+"""
+
+
+@pytest.fixture(scope="module")
+def on_device() -> list[str]:
+    """What comes before the command, where there is a PyTorch."""
+    Emulated()
+    return ["compare", "--emulate", "a100-80g"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "gmlake compare -- python train.py"),
+        (["--gpus", "2", "--", "true"], "--emulate"),
+        (["--smallest-memory", "--", "true"], "--emulate"),
+        (["--emulate", "t4-16g", "--memory", "0", "--", "true"], "above zero"),
+        (["--allocator", "caching", "--", "true"], "caching"),
+        (["--keep", "no/such", "--", "true"], "no folder"),
+        (["--keep", "loop.npz", "--", "true"], "is a file"),
+        (["--json", "loop.npz", "--", "true"], "exists already"),
+        (["--html", "page.txt", "--", "true"], ".html"),
+    ],
+)
+def test_bad_input(cli: Cli, npz: Path, arguments: list[str], complaint: str) -> None:
+    assert_refused(cli("compare", *arguments), complaint)
+
+
+def test_a_command_that_uses_no_gpu(cli: Cli) -> None:
+    done = cli("compare", "--", "true")
+    assert (done.returncode, done.stdout) == (2, "")
+    *runs, last = done.stderr.splitlines()
+    assert runs == [f"gmlake compare: {n} of 3, {a}" for n, a in enumerate(("torch", "expandable", "gmlake"), 1)]
+    assert "no process of the command used CUDA" in last and "add --emulate" in last
+
+
+def test_a_command_that_always_fails(cli: Cli) -> None:
+    done = cli("compare", "--allocator", "torch", "--allocator", "gmlake", "--", "sh", "-c", "seq 99; exit 3")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[2:] == [
+        "The last lines with torch:",
+        *(f"  {number}" for number in range(85, 100)),
+        "gmlake: error: the command fails, whatever the allocator: it ended with status 3",
+    ]
+
+
+def test_a_command_that_is_not_there(cli: Cli) -> None:
+    done = cli("compare", "--", "no-such-command")
+    assert done.returncode == 127
+    assert done.stderr.splitlines()[-1] == "gmlake: there is no command 'no-such-command' in PATH nor at that place"
+
+
+def test_the_command_reads_nothing_and_is_shown_when_asked(cli: Cli) -> None:
+    done = cli("compare", "--verbose", "--allocator", "torch", "--", "sh", "-c", "cat; echo out; echo err >&2; exit 1")
+    assert done.stderr.splitlines()[:3] == ["gmlake compare: 1 of 1, torch", "out", "err"]
+    assert "The last lines" not in done.stderr
+
+
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_ends_it_and_the_command(tmp_path: Path, name: str, status: int) -> None:
+    """No run follows the one that was under way, and nothing is left behind."""
+    program = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_DFL); print('ready', flush=True)"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gmlake", "compare", "-v", "--", "python", "-c", f"{program}; time.sleep(60)"],
+        stderr=subprocess.PIPE,
+        preexec_fn=heed_interrupts,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == b"gmlake compare: 1 of 3, torch\n"
+    assert process.stderr.readline() == b"ready\n"
+    process.send_signal(signal.Signals[name])
+    assert process.wait(timeout=30) == status
+    assert process.stderr.read().splitlines() == ([b"gmlake: interrupted"] if name == "SIGINT" else [])
+    assert list(tmp_path.iterdir()) == []
+    process.stderr.close()
+
+
+def test_the_comparison(cli: Cli, on_device: list[str], tmp_path: Path) -> None:
+    done = cli(*on_device, "--keep", "runs", "--html", "page.html", "--", "python", "-c", SCATTERED)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[-1].startswith("Report: page.html.")
+    assert "<title>python -c" in (tmp_path / "page.html").read_text()
+    lines = [line.split() for line in done.stdout.splitlines()]
+    rows = {line[0]: " ".join(line[1:]) for line in lines[2:5]}
+    assert rows["torch"] == "640.00 MiB 640.00 MiB 1.09 GiB 57.1 0 0"
+    assert rows["expandable"] == "640.00 MiB 640.00 MiB 960.00 MiB 66.7 0 0"
+    assert rows["gmlake"] == "640.00 MiB 640.00 MiB 640.00 MiB 100.0 0 0"
+    assert "\ngmlake reserves 640.00 MiB where PyTorch reserves 1.09 GiB: 480.00 MiB less.\n" in done.stdout
+    assert "seconds" not in done.stdout
+    assert done.stdout.splitlines()[-1] == "Next: gmlake replay runs/torch.gmt"
+    for allocator in rows:
+        assert (tmp_path / "runs" / f"{allocator}.log").read_text().endswith("done\n")
+        assert len(read_trace(str(tmp_path / "runs" / f"{allocator}.gmt"), find_marks=False)) >= 121
+    assert_refused(cli(*on_device, "--keep", "runs", "--", "true"), "exists already")
+
+
+def test_out_of_memory_is_a_result(cli: Cli, on_device: list[str]) -> None:
+    options = ["--memory", "1GiB", "--allocator", "torch", "--allocator", "gmlake"]
+    done = cli(*on_device, *options, "--json", "--", "python", "-c", SCATTERED)
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert told["emulated"] == {"device": "a100-80g", "memory": 1024 * MIB, "gpus": 1}
+    torch, ours = told["runs"]
+    assert (torch["allocator"], torch["outcome"], torch["status"]) == ("torch", "out of memory", 1)
+    assert "OutOfMemoryError" in torch["last_lines"][-1]
+    assert (ours["allocator"], ours["outcome"], ours["last_lines"]) == ("gmlake", "completed", [])
+    assert [process["backend"] for run in told["runs"] for process in run["processes"]] == ["native", "gmlake"]
+    assert ours["seconds"] is None
+    assert told["saving"] == "gmlake completes with 640.00 MiB where PyTorch runs out of memory."
+
+
+def test_a_failure_of_one_run(cli: Cli, on_device: list[str]) -> None:
+    program = "import torch; torch.empty(9, device='cuda'); assert torch.cuda.get_allocator_backend() != 'gmlake', 'no'"
+    done = cli(*on_device, "--allocator", "torch", "--allocator", "gmlake", "--", "python", "-c", program)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "  AssertionError: no"
+    assert [line.split()[-1] for line in done.stdout.splitlines()[2:4]] == ["completed", "failed"]
+
+
+def test_the_smallest_memory(cli: Cli, on_device: list[str]) -> None:
+    done = cli(*on_device, "--allocator", "gmlake", "--smallest-memory", "--json", "--", "python", "-c", SCATTERED)
+    [run] = json.loads(done.stdout)["runs"]
+    assert 640 * MIB <= run["smallest_memory"] <= 648 * MIB
+    assert "gmlake compare: gmlake on 6" in done.stderr
+
+
+@pytest.mark.parametrize("need", [100, 101, 117, 163, 199, 200, 230, 350])
+def test_the_search(need: int) -> None:
+    """Between 100 MiB active and 200 reserved; beyond that where what should do does not."""
+    tried: list[int] = []
+
+    def completes(memory: int) -> bool:
+        tried.append(memory)
+        return memory >= need * MIB
+
+    found = smallest_memory(completes, 100 * MIB, 200 * MIB, 400 * MIB)
+    assert need * MIB <= found <= (need + 2) * MIB
+    assert found in tried and len(tried) <= (7 if need <= 200 else 80)

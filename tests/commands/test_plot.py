@@ -1,0 +1,141 @@
+"""gmlake plot, as a user runs it, and what is in its pictures."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gmlake import plot, report
+from gmlake.__main__ import main
+from gmlake.report import Subject, figures
+
+from .conftest import Cli, assert_refused
+
+matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'gmlake[plot]'")
+
+
+@pytest.fixture(scope="module")
+def subject() -> Subject:
+    return report.gather(["snapshot"])[0]
+
+
+def drawn(subject: Subject, kind: str, **look: object) -> str:
+    """The words in a picture."""
+    path = Path(str(look.pop("folder"))) / f"{kind}.svg"
+    plot.write([subject], kind, path, plot.Look(**look))  # type: ignore[arg-type]
+    return " ".join(re.findall(r">([^<>]+)</text>", path.read_text()))
+
+
+@pytest.mark.parametrize("kind", plot.KINDS)
+@pytest.mark.parametrize("style", ["light", "dark"])
+def test_every_kind_makes_a_picture(kind: str, style: str, subject: Subject, tmp_path: Path) -> None:
+    path = tmp_path / "picture.png"
+    plot.write([subject], kind, path, plot.Look(style=style, size=(5, 3), dpi=40))
+    assert path.read_bytes().startswith(b"\x89PNG")
+    from matplotlib.image import imread
+
+    pixels = imread(path)
+    assert pixels.shape[:2] == (120, 200)
+    paper = {"light": 1.0, "dark": 20 / 255}[style]
+    assert pixels[0, 0, 0] == pytest.approx(paper, abs=0.01)
+    assert len(np.unique(pixels[:, :, :3].reshape(-1, 3), axis=0)) > 20
+
+
+def test_the_timeline_draws_what_was_replayed(subject: Subject) -> None:
+    from gmlake.plot import overtime, style
+
+    with style.themed("light") as theme:
+        panel = overtime.timeline([subject], theme, plot.USUAL).axes[0]
+    lines = {line.get_label().partition(",")[0]: line for line in panel.get_lines()}
+    for run in subject.runs:
+        assert max(lines[run.result.allocator].get_ydata()) == run.result.peak_reserved
+    assert max(panel.get_lines()[0].get_ydata()) == subject.results[0].peak_active
+
+
+def test_few_blocks_are_boxes_at_their_places(root: Path) -> None:
+    from matplotlib.patches import Rectangle
+
+    from gmlake.plot import maps, style
+
+    subject = report.gather([root / "examples" / "stitching.csv"], ["gmlake"])[0]
+    memory_map = subject.runs[0].memory_map
+    assert memory_map is not None and subject.trace is not None
+    with style.themed("light") as theme:
+        panel = maps.memory_map([subject], theme, plot.USUAL).axes[0]
+    boxes = {(*box.get_xy(), box.get_width(), box.get_height()) for box in panel.patches if isinstance(box, Rectangle)}
+    blocks = figures.blocks_of(subject.trace)
+    for block, place, size in memory_map.pieces.tolist():
+        assert (blocks.start[block], place, blocks.end[block] - blocks.start[block], size) in boxes
+    assert np.bincount(memory_map.pieces[:, 0]).max() > 2  # or the picture would explain nothing
+
+
+def test_words_in_pictures(subject: Subject, tmp_path: Path) -> None:
+    words = drawn(subject, "needs", folder=tmp_path, title="What it needs")
+    assert "What it needs" in words
+    for result in subject.results:
+        assert result.allocator in words
+    assert "not freed" in drawn(subject, "lifetimes", folder=tmp_path)
+    assert "live at event" in drawn(subject, "peak", folder=tmp_path)
+
+
+def test_the_picture_in_the_documentation_is_current(cli: Cli, root: Path, tmp_path: Path) -> None:
+    command = next(line for line in (root / "docs" / "plot.md").read_text().splitlines() if "stitching.svg" in line)
+    arguments = command.split("#")[0].split()[1:]
+    arguments = [str(root / word) if word.startswith("examples/") else word for word in arguments]
+    arguments[arguments.index("-o") + 1] = "stitching.svg"
+    assert cli(*arguments).returncode == 0
+    texts = [
+        re.findall(r">([^<>]+)</text>", path.read_text())
+        for path in (root / "docs" / "images" / "stitching.svg", tmp_path / "stitching.svg")
+    ]
+    assert texts[0] == texts[1]
+    assert any("gmlake" in text for text in texts[0])
+
+
+def test_the_same_input_gives_the_same_file(subject: Subject, tmp_path: Path) -> None:
+    for name in ("one.svg", "two.svg"):
+        plot.write([subject], "timeline", tmp_path / name)
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+
+
+def test_prints_where_it_is_and_what_comes_next(cli: Cli, npz: Path, tmp_path: Path) -> None:
+    done = cli("plot", npz, "-o", "picture.png", "--events", "10..40", "--capacity", "64MiB")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "picture.png").is_file()
+    assert "Next: gmlake report" in done.stdout
+    printed = json.loads(cli("plot", npz, "-o", "picture.png", "-f", "--json", "--kind", "calls").stdout)
+    assert (printed["picture"], printed["kind"], len(printed["results"])) == ("picture.png", "calls", 4)
+
+
+def test_saved_results_can_be_drawn_in_part(cli: Cli, npz: Path, tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text(cli("replay", npz, "--json").stdout)
+    assert cli("plot", "results.json", "--kind", "needs", "-o", "needs.svg").returncode == 0
+    assert_refused(cli("plot", "results.json", "--kind", "map", "-o", "map.svg"), "loop: is no trace")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("-o", "picture.gif"), "should end in .png or .svg or .pdf"),
+        (("-o", "picture.png", "--size", "8"), "like 8x4"),
+        (("-o", "picture.png", "--size", "0x4"), "from 1 to 100 inches"),
+        (("-o", "picture.png", "--events", "9..3"), "like 1000..2000"),
+        (("-o", "picture.png", "--dpi", "5"), "from 20 to 1200"),
+        (("-o", "picture.png", "--kind", "pie"), "invalid choice"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(cli: Cli, npz: Path, arguments: tuple[str, ...], complaint: str) -> None:
+    assert_refused(cli("plot", npz, *arguments), complaint)
+
+
+def test_without_matplotlib_it_says_what_to_install(
+    npz: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["plot", str(npz), "-o", str(tmp_path / "picture.png")]) == 2
+    assert "pip install 'gmlake[plot]'" in capsys.readouterr().err

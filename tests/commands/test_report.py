@@ -1,0 +1,87 @@
+"""gmlake report, as a user runs it. What the page shows is tested in tests/report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import Cli, assert_refused
+
+
+def test_writes_a_page_and_says_what_it_comes_down_to(cli: Cli, npz: Path, tmp_path: Path) -> None:
+    done = cli("report", npz, "-o", "report.html")
+    assert (done.returncode, done.stderr) == (0, "")
+    page = (tmp_path / "report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "loop: gmlake needs" in done.stdout
+    assert "report.html" in done.stdout
+
+
+def test_json_has_the_results_of_replay(cli: Cli, npz: Path) -> None:
+    chosen = ("--allocator", "gmlake", "--allocator", "caching", "--capacity", "1GiB")
+    mine = json.loads(cli("report", npz, "-o", "report.html", "--json", *chosen).stdout)
+    theirs = json.loads(cli("replay", npz, "--json", *chosen).stdout)
+    for results in (mine["results"], theirs["results"]):
+        for result in results:
+            del result["cpu_seconds"]
+    assert mine == {"report": "report.html", "results": theirs["results"]}
+
+
+def test_results_that_were_saved_make_a_page(cli: Cli, npz: Path, tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text(cli("replay", npz, "--json", "--smallest-capacity").stdout)
+    done = cli("report", "results.json", "-o", "report.html")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "report.html").stat().st_size > 50_000
+
+
+def test_several_inputs_make_one_page(cli: Cli, npz: Path) -> None:
+    done = cli("report", npz, "snapshot", "-o", "report.html", "--allocator", "native")
+    assert done.returncode == 0
+    assert "loop: native needs" in done.stdout
+    assert "snapshot: native needs" in done.stdout
+
+
+def test_nothing_is_overwritten_unless_asked(cli: Cli, npz: Path, tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("mine")
+    assert_refused(cli("report", npz, "-o", "report.html"), "overwrite it with -f")
+    assert (tmp_path / "report.html").read_text() == "mine"
+    assert cli("report", npz, "-o", "report.html", "-f").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("loop.npz",), "-o/--output"),
+        (("loop.npz", "-o", "report.pdf"), "should end in .html"),
+        (("loop.npz", "-o", "nowhere/report.html"), "there is no folder nowhere"),
+        (("missing.pickle", "-o", "report.html"), "no such file, nor is it a bundled trace"),
+        (("loop.npz", "-o", "report.html", "--allocator", "cashing"), "cashing"),
+        (("loop.npz", "-o", "report.html", "--capacity", "0"), "above zero"),
+        (("loop.npz", "-o", "report.html", "--jobs", "0"), "1 or more"),
+    ],
+)
+def test_mistakes_are_told_in_one_sentence(cli: Cli, npz: Path, arguments: tuple[str, ...], complaint: str) -> None:
+    assert npz.name == "loop.npz"
+    assert_refused(cli("report", *arguments), complaint)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('{"results": []}', "holds no results"),
+        ('{"results": 7}', "holds no results"),
+        ('{"results": [{"trace": "x"}]}', "'allocator' of a result is missing or impossible"),
+        ('{"results": [17]}', "a result is not an object"),
+        ('{"results": [', "is no intact JSON"),
+        ('{"status": 0}', "holds no processes"),
+        ('{"status": 0, "processes": [{"pid": "x"}]}', "holds no processes"),
+        ('{"status": 0, "processes": [{"pid": 1, "devices": [{"device": "<b>"}]}]}', "holds no processes"),
+    ],
+)
+def test_broken_results_are_told_in_one_sentence(cli: Cli, tmp_path: Path, text: str, complaint: str) -> None:
+    (tmp_path / "results.json").write_text(text)
+    assert_refused(cli("report", "results.json", "-o", "report.html"), complaint)
+    assert not (tmp_path / "report.html").exists()
