@@ -64,7 +64,7 @@ void GMLakeAllocator::trim_pool(PoolId id) {
 
 void GMLakeAllocator::share_pool(PoolId id, bool on) {
   std::lock_guard guard(lock_);
-  known_pool(id).shared = on;
+  if (on || private_.contains(id)) known_pool(id).shared = on;
 }
 
 GMLakeAllocator::Pool& GMLakeAllocator::private_pool(PoolId id) {
