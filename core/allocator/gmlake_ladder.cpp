@@ -15,6 +15,7 @@ constexpr Bytes shared_lake = 4 * TiB;
 constexpr Bytes shared_slabs = 256 * GiB;
 constexpr Bytes private_lake = 256 * GiB;
 constexpr Bytes private_slabs = 16 * GiB;
+constexpr Bytes fewest = 32;  // not less than this part of them
 
 }  // namespace
 
@@ -35,11 +36,14 @@ void GMLakeAllocator::Pool::trim(Bytes enough) {
 }
 
 std::unique_ptr<GMLakeAllocator::Pool> GMLakeAllocator::make_pool(PoolId id) {
-  const Bytes lake = id ? private_lake : shared_lake;
-  const Bytes slabs = id ? private_slabs : shared_slabs;
-  const Address range = supply_.ranges.reserve(lake + slabs);
-  if (range == 0) return nullptr;
-  return std::make_unique<Pool>(supply_, id, range, lake + slabs, lake);
+  // Where addresses are scarce, by a limit of the process or a sanitizer, a pool makes do with fewer.
+  for (Bytes part = 1; part <= fewest; part *= 2) {
+    const Bytes lake = (id ? private_lake : shared_lake) / part;
+    const Bytes slabs = (id ? private_slabs : shared_slabs) / part;
+    const Address range = supply_.ranges.reserve(lake + slabs);
+    if (range != 0) return std::make_unique<Pool>(supply_, id, range, lake + slabs, lake);
+  }
+  return nullptr;
 }
 
 // The ladder. Each rung may free memory, and each is followed by another search.

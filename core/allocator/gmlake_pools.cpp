@@ -64,7 +64,7 @@ void GMLakeAllocator::trim_pool(PoolId id) {
 
 void GMLakeAllocator::share_pool(PoolId id, bool on) {
   std::lock_guard guard(lock_);
-  known_pool(id).shared = on;
+  if (on || private_.contains(id)) known_pool(id).shared = on;
 }
 
 GMLakeAllocator::Pool& GMLakeAllocator::private_pool(PoolId id) {
@@ -113,6 +113,7 @@ std::vector<LiveBlock> GMLakeAllocator::live_blocks(PoolId id) const {
 std::vector<LiveBlock> GMLakeAllocator::restore_pool(PoolId id, std::span<const LiveBlock> blocks) {
   std::lock_guard guard(lock_);
   Pool& pool = known_pool(id);
+  if (supply_.fences.capturing()) throw InvalidArgument("no checkpoint can be restored while a stream captures");
   std::vector<LiveBlock> released = empty_pool(pool);
   if (!fill_pool(pool, blocks)) {
     (void)empty_pool(pool);

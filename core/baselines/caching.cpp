@@ -223,6 +223,16 @@ void CachingAllocator::release_pool(PoolId pool) {
   scopes_.release(pool);
 }
 
+void CachingAllocator::retain_pool(PoolId pool) {
+  std::lock_guard lock(mutex_);
+  scopes_.retain(pool);
+}
+
+int CachingAllocator::pool_uses(PoolId pool) const {
+  std::lock_guard lock(mutex_);
+  return scopes_.uses(pool);
+}
+
 void CachingAllocator::set_limit(Bytes reserved) {
   std::lock_guard lock(mutex_);
   limit_ = reserved;

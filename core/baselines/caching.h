@@ -33,6 +33,8 @@ class CachingAllocator : public Allocator {
   void begin_pool(PoolId pool, StreamFilter filter) override;
   void end_pool(PoolId pool) override;
   void release_pool(PoolId pool) override;
+  void retain_pool(PoolId pool) override;
+  int pool_uses(PoolId pool) const override;
   void trim() override;
   void set_limit(Bytes reserved) override;
   Statistics statistics() const override;

@@ -14,10 +14,19 @@ std::string written(PoolId pool) {
 
 }  // namespace
 
-void PoolScopes::begin(PoolId pool, StreamFilter filter) {
+void PoolScopes::retain(PoolId pool) {
   if (!pool) throw InvalidArgument("pool (0, 0) is the ordinary pool; a private pool needs another id");
-  if (is_open(pool)) throw InvalidArgument("pool " + written(pool) + " has begun already; end it first");
   ++uses_[pool];
+}
+
+int PoolScopes::uses(PoolId pool) const {
+  const auto uses = uses_.find(pool);
+  return uses == uses_.end() ? 0 : static_cast<int>(uses->second);
+}
+
+void PoolScopes::begin(PoolId pool, StreamFilter filter) {
+  if (is_open(pool)) throw InvalidArgument("pool " + written(pool) + " has begun already; end it first");
+  retain(pool);
   scopes_.emplace_back(pool, std::move(filter));
 }
 

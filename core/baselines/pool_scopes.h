@@ -13,6 +13,8 @@ namespace gmlake {
 
 class PoolScopes {
  public:
+  void retain(PoolId pool);  // one use more, without a scope
+  int uses(PoolId pool) const;
   void begin(PoolId pool, StreamFilter filter);
   void end(PoolId pool);
   void release(PoolId pool);  // one use fewer

@@ -176,21 +176,22 @@ Driver::Outcome CudaDriver::do_create(Bytes size, Handle& handle) {
   cuda::AllocationHandle created = 0;
   const Outcome outcome = call([&] {
     cuda::AllocationProperties properties = properties_;
-    if (shareable_) {
-      properties.handle_types = cuda::as_file;
-      const Result result = cuda_.create(&created, size, &properties, 0);
-      if (result != Result::not_supported && result != Result::not_permitted) return result;
-      shareable_ = false;  // some virtual machines promise more than they allow
-      properties.handle_types = 0;
-    }
-    return cuda_.create(&created, size, &properties, 0);
+    if (!shareable_) return cuda_.create(&created, size, &properties, 0);
+    properties.handle_types = cuda::as_file;
+    const Result shared = cuda_.create(&created, size, &properties, 0);
+    if (shared != Result::not_supported && shared != Result::not_permitted && shared != Result::invalid_value)
+      return shared;
+    properties.handle_types = 0;
+    const Result result = cuda_.create(&created, size, &properties, 0);
+    if (result == Result::success) shareable_ = false;  // some virtual machines promise more than they allow
+    return result;
   });
   if (outcome.status == Status::success) handle = created;
   return outcome;
 }
 
 Driver::Outcome CudaDriver::do_release(Handle handle) {
-  if (shareable_) forget_export(handle);
+  forget_export(handle);
   return call([&] { return cuda_.release(handle); });
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <new>
@@ -19,6 +20,7 @@ constexpr char magic[8] = {'g', 'm', 'l', 'a', 'k', 'e', '\0', '\1'};
 constexpr std::size_t first_object = 1024;  // what lies before it is the header
 constexpr std::size_t largest = 32 * 1024;
 constexpr std::size_t page = 4096;
+constexpr unsigned never_executable = 8;  // MFD_NOEXEC_SEAL, which some systems insist on and older ones do not know
 
 struct Header {
   char magic[8];
@@ -62,7 +64,8 @@ void Board::give_back(void* at, std::size_t size) noexcept {
 void* Board::take(std::size_t size) {
   if (base_ != nullptr || size > largest - first_object) return nullptr;
   const std::size_t wanted = round_up(first_object + size, page);
-  const int file = memfd_create("gmlake-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  int file = memfd_create("gmlake-board", MFD_CLOEXEC | MFD_ALLOW_SEALING | never_executable);
+  if (file < 0 && errno == EINVAL) file = memfd_create("gmlake-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) return nullptr;
   void* at = MAP_FAILED;
   // Without the memory behind it a later store could end the process, and so could somebody who makes it shorter.

@@ -90,6 +90,10 @@ def test_what_cannot_be_restored_changes_nothing() -> None:
         lake.allocator.restore_pool(TREE, strange)
     lake.allocator.check()
     assert {block.address for block in lake.allocator.live_blocks(TREE)} == set(inside)
+    lake.driver.set_capturing(0, True)
+    with pytest.raises(InvalidArgument, match="while a stream captures"):
+        lake.allocator.restore_pool(TREE, [])
+    lake.driver.set_capturing(0, False)
     lake.give(*inside, outside, elsewhere)
 
 

@@ -9,7 +9,7 @@ import pytest
 from gmlake._core import Allocator, SimulatedDriver, make_allocator
 from gmlake.errors import DriverError, InvalidArgument, OutOfMemory
 
-from .memory import KIB, MIB, TIB, Lake
+from .memory import GIB, KIB, MIB, TIB, Lake
 
 Attempt = Callable[[Allocator], object]
 
@@ -157,10 +157,22 @@ def test_a_device_that_maps_in_finer_steps_at_odd_addresses() -> None:
 
 def test_too_few_addresses_for_an_allocator_or_a_pool() -> None:
     with pytest.raises(DriverError, match="addresses"):
-        make_allocator("gmlake", SimulatedDriver(address_space=TIB))
+        make_allocator("gmlake", SimulatedDriver(address_space=64 * GIB))
     lake = Lake()
-    lake.driver = SimulatedDriver(address_space=4 * TIB + 300 * 1024 * MIB)
+    lake.driver = SimulatedDriver(address_space=4 * TIB + 260 * GIB)
     lake.allocator = make_allocator("gmlake", lake.driver)
     with pytest.raises(OutOfMemory, match="addresses"):
         lake.allocator.begin_pool((0, 1))
     lake.take(4 * MIB)
+
+
+def test_where_addresses_are_scarce_pools_make_do_with_fewer() -> None:
+    lake = Lake()
+    lake.driver = SimulatedDriver(address_space=TIB)
+    lake.allocator = make_allocator("gmlake", lake.driver)
+    for number in range(1, 4):
+        lake.allocator.begin_pool((0, number))
+        lake.take(4 * MIB)
+        lake.take(4 * KIB)
+        lake.allocator.end_pool((0, number))
+    lake.give(lake.take(GIB))

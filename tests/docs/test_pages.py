@@ -23,6 +23,8 @@ ELSEWHERE = {
     "make ": "they set the repository up; .ci/run calls make test",
     "pip install": "as above",
     ".venv/": "benchmarks are run by hand",
+    "gmlake workloads run paper": "it takes minutes; tests/workloads runs parts of it",
+    "gmlake workloads run beyond": "as above",
 }
 OUTPUTS = re.compile(r"(?:-o|--record|--timeline|--json|--html) ([\w.-]+\.\w+)")
 NEEDS_TORCH = re.compile(r"\b(python|torchrun|accelerate|deepspeed)\b")

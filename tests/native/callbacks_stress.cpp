@@ -90,7 +90,7 @@ class Worker {
     else if (dice < 9995)
       gmlake_torch_empty_cache();
     else
-      history::start(below(2) != 0 ? [] { return std::uint64_t{7}; } : nullptr, history::Level::all);
+      history::start(below(2) != 0 ? +[] { return std::uint64_t{7}; } : nullptr, history::Level::all);
   }
 
   std::size_t size() {
@@ -144,7 +144,7 @@ class Worker {
 
   // As torch.cuda.use_mem_pool does it: for this thread alone.
   void in_a_pool() {
-    const TorchPool pool{0, number_ + 1};
+    const TorchPool pool{0, number_ % 4 + 1};  // addresses are scarce under a sanitizer
     const auto here = std::this_thread::get_id();
     torch_begin_pool(0, pool, [here](void*) { return std::this_thread::get_id() == here; });
     for (std::uint64_t i = below(4); i > 0; --i) allocate();

@@ -93,7 +93,7 @@ def test_pools_of_the_programs_own(gmlake: Run, native: Run) -> None:
 
 
 REFUSED = """
-import json, torch
+import json, os, torch
 from gmlake.torch import bridge, shim
 told = [bridge.is_active(), bridge.why_not()]
 def refusal(call):
@@ -136,12 +136,22 @@ y = torch.empty(9, device="cuda")
 at = y.data_ptr()
 del y
 told.append(blocks == [["+", at], ["-", at]])
+# A forked child lets go of a pool that is its parent's.
+pool = torch.cuda.MemPool()
+with torch.cuda.use_mem_pool(pool):
+    y = torch.empty(9, device="cuda")
+child = os.fork()
+if child == 0:
+    del y, pool
+    os._exit(0)
+told.append([os.waitpid(child, 0)[1], pool.use_count()])
 print(json.dumps(told))
 """
 
 
 def test_what_is_asked_in_cpp_and_what_is_refused(gmlake: Run) -> None:
-    active, why, strange, different, same_segments, accelerator, others, history, error, seen, hooks = gmlake(REFUSED)
+    active, why, strange, different, same_segments, *answers = gmlake(REFUSED)
+    accelerator, others, history, error, seen, hooks, forked = answers
     assert (active, why) == (True, "")
     assert strange == "GMLake serves a MemPool from its own memory only; leave out the pool's allocator"
     assert different == []
@@ -152,6 +162,7 @@ def test_what_is_asked_in_cpp_and_what_is_refused(gmlake: Run) -> None:
     assert error == "CUDA out of memory"
     assert seen == [[0, 1 << 40]]
     assert hooks
+    assert forked == [0, 1]
 
 
 BENCHMARK = """
@@ -302,7 +313,10 @@ for _ in range(3):
 with torch.cuda.graph(graph):
     y = x + 1
 graph.replay()
-big = torch.empty(30 << 20, device="cuda")
+pool = torch.cuda.MemPool()
+with torch.cuda.use_mem_pool(pool):
+    big = torch.empty(30 << 20, device="cuda")
+assert pool.use_count() == 1 and len(pool.snapshot()) == 1
 statistics = torch.cuda.memory_stats()
 print(json.dumps([torch.cuda.get_allocator_backend(), statistics["requested_bytes.all.current"],
                   statistics["reserved_bytes.all.current"], y[0, 0].item()]))

@@ -1,4 +1,4 @@
-"""The bundled traces: one for every workload of a suite, each as the manifest says and as PyTorch itself allocated."""
+"""The bundled traces: the whole paper suite and more, each as the manifest says and as PyTorch itself allocated."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import pytest
 
 from gmlake.replay import replay
 from gmlake.trace import read_trace
-from gmlake.workloads.catalogue import workloads
+from gmlake.workloads.catalogue import suites, workloads
 from gmlake.workloads.recording import VERSIONS, read_manifest
 from gmlake.workloads.running import BUNDLED
 
 MANIFEST = read_manifest(BUNDLED)
+TASKS = {"text", "generation", "images", "diffusion"}
 REPLAYED = ("tiny/zero3/LR/2gpu/b8/var", "vicuna-13b/zero3/RO/4gpu/b132/fix", "gpt2-1.5b/gemini/LR/4gpu/b120/var")
 
 
-def test_every_workload_has_its_trace_and_nothing_else_is_there() -> None:
-    expected = {workload.file_name for workload in workloads().values() if workload.suites}
-    assert {path.name for path in BUNDLED.glob("*.gmt")} == expected
-    assert set(MANIFEST) == {workload.id for workload in workloads().values() if workload.suites}
+def test_the_suites_are_bundled_and_nothing_else_is() -> None:
+    bundled = {name for name, workload in workloads().items() if (BUNDLED / workload.file_name).exists()}
+    assert {workload.id for name in ("paper", "quick") for workload in suites()[name]} <= bundled
+    assert {workload.task for name, workload in workloads().items() if name in bundled} == TASKS
+    assert len(bundled) == len(list(BUNDLED.glob("*.gmt"))) >= 80
+    assert set(MANIFEST) == bundled
 
 
 def test_all_together_are_small() -> None:

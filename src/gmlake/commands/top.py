@@ -24,6 +24,8 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from rich.console import Console, Group
@@ -64,12 +66,12 @@ def run(args: argparse.Namespace) -> int:
 def _show(interval: float, once: bool) -> None:
     console = Console()
     if once or not console.is_terminal:
-        console.print(picture(*look()))
+        console.print(picture(*look(), console.width))
         return
-    with Live(picture(*look()), console=console, screen=True, auto_refresh=False) as live:
+    with Live(picture(*look(), console.width), console=console, screen=True, auto_refresh=False) as live:
         while True:
             time.sleep(interval)
-            live.update(picture(*look()), refresh=True)
+            live.update(picture(*look(), console.width), refresh=True)
 
 
 def _print_lines(interval: float, once: bool) -> None:
@@ -87,31 +89,55 @@ def _print_lines(interval: float, once: bool) -> None:
         time.sleep(interval)
 
 
-def picture(processes: list[Process], broken: list[Broken]) -> Group:
-    """The table, and what could not be read."""
+def picture(processes: list[Process], broken: list[Broken], width: int) -> Group:
+    """The table, as wide as the terminal allows, and what could not be read."""
+    cells = [[column.text(one) for one in processes] for column in _COLUMNS]
+    wide = [2 + max(map(len, [column.head, *texts])) for column, texts in zip(_COLUMNS, cells, strict=True)]
+    shown = list(range(len(_COLUMNS)))
+    while sum(wide[number] for number in shown) > width and any(_COLUMNS[number].rank for number in shown):
+        shown.remove(max(shown, key=lambda number: _COLUMNS[number].rank))
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("process", justify="right")
-    table.add_column("command", no_wrap=True, max_width=32)
-    for head in ("GPU", "allocated", "active", "reserved", "peak", "of", "in use %", "stitches", "out of memory"):
-        table.add_column(head, justify="right", no_wrap=True)
-    for one in processes:
-        table.add_row(
-            str(one.pid),
-            Text(one.name),
-            str(one.device),
-            *map(_core.format_bytes, (one.allocated, one.active, one.reserved, one.peak_reserved, one.capacity)),
-            f"{100 * one.active / one.reserved:.1f}" if one.reserved else "-",
-            f"{one.stitches:,}",
-            _out_of_memory(one),
-        )
+    for number in shown:
+        table.add_column(_COLUMNS[number].head, justify="left" if number == 1 else "right", no_wrap=True)
+    for row in range(len(processes)):
+        style = "red" if processes[row].last_oom_us else ""
+        table.add_row(*(Text(cells[number][row], style if _COLUMNS[number].alarm else "") for number in shown))
     lines = [Text(f"process {one.pid} is left out: its board cannot be read, {one.why}", "yellow") for one in broken]
     return Group(table if processes else Text(_HINT), *lines)
 
 
-def _out_of_memory(process: Process) -> Text:
+def _out_of_memory(process: Process) -> str:
     if not process.last_oom_us:
-        return Text("-", style="dim")
+        return "-"
     moment = datetime.fromtimestamp(process.last_oom_us / 1e6)
-    asked = _core.format_bytes(max(process.last_oom_bytes, 0))
     times = f", {process.ooms} times" if process.ooms > 1 else ""
-    return Text(f"{moment:%H:%M:%S}, {asked} asked{times}", style="red")
+    return f"{moment:%H:%M:%S}, {_core.format_bytes(max(process.last_oom_bytes, 0))} asked{times}"
+
+
+def _bytes(name: str) -> Callable[[Process], str]:
+    return lambda process: _core.format_bytes(max(getattr(process, name), 0))
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table; on a narrow terminal the highest rank goes first, 0 always stays."""
+
+    head: str
+    text: Callable[[Process], str]
+    rank: int = 0
+    alarm: bool = False
+
+
+_COLUMNS = (
+    Column("process", lambda process: str(process.pid)),
+    Column("command", lambda process: process.name, 1),
+    Column("GPU", lambda process: str(process.device)),
+    Column("allocated", _bytes("allocated")),
+    Column("active", _bytes("active"), 5),
+    Column("reserved", _bytes("reserved")),
+    Column("peak", _bytes("peak_reserved"), 4),
+    Column("of", _bytes("capacity"), 3),
+    Column("in use %", lambda one: f"{100 * one.active / one.reserved:.1f}" if one.reserved > 0 else "-", 2),
+    Column("stitches", lambda process: f"{process.stitches:,}", 2),
+    Column("out of memory", _out_of_memory, 1, alarm=True),
+)

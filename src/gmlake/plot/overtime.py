@@ -29,13 +29,13 @@ def timeline(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
         panel.fill_between(at, most, step="post", color=theme["active"], alpha=0.3, linewidth=0, label="active")
         panel.plot(at, most, drawstyle="steps-post", color=theme["active"], linewidth=0.8)
         colours = palette.allocator_colours(list(reserved))
-        for result in subject.results:
+        for number, result in enumerate(subject.results):  # the first is drawn on top
             until = high if result.out_of_memory is None else min(high, result.out_of_memory + 1)
             at, most = buckets(reserved[result.allocator], low, max(until, low + 1), np.maximum)
             need = size_text(result.peak_reserved) if result.completed else "out of memory"
             label = f"{result.allocator}, {need}"
-            colour = colours[result.allocator]
-            panel.plot(at, most, drawstyle="steps-post", color=colour, linewidth=1.6, label=label)
+            colour, depth = colours[result.allocator], 9 - number
+            panel.plot(at, most, drawstyle="steps-post", color=colour, linewidth=1.6, label=label, zorder=depth)
             if result.out_of_memory is not None and low <= result.out_of_memory <= high:
                 level = reserved[result.allocator][min(result.out_of_memory, len(trace) - 1)]
                 panel.plot([result.out_of_memory], [level], marker="X", markersize=9, color=colour, clip_on=False)
@@ -70,14 +70,13 @@ def fragmentation(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figu
         trace, active, reserved = levels(subject)
         low, high = shown(trace, look)
         colours = palette.allocator_colours(list(reserved))
-        for result in subject.results:
+        for number, result in enumerate(subject.results):
             until = high if result.out_of_memory is None else max(low + 1, min(high, result.out_of_memory))
             at, held = buckets(reserved[result.allocator], low, until, np.add)
             _, used = buckets(active, low, until, np.add)
             share = np.where(held > 0, 1 - used / np.maximum(held, 1), 0)
-            panel.plot(
-                at, 100 * np.clip(share, 0, 1), color=colours[result.allocator], linewidth=1, label=result.allocator
-            )
+            colour, percent = colours[result.allocator], 100 * np.clip(share, 0, 1)
+            panel.plot(at, percent, color=colour, linewidth=1, label=result.allocator, zorder=9 - number)
         panel.set_title(subject.name)
         panel.set_ylim(0, 100)
         panel.set_ylabel("fragmentation, %")
@@ -107,6 +106,9 @@ def shown(trace: Trace, look: Look) -> tuple[int, int]:
 
 def buckets(values: I64, low: int, high: int, combine: Any) -> tuple[I64, I64]:
     """At most POINTS events, and the values from each to the next, combined."""
+    high = min(high, len(values))
+    if low >= high:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     at = np.unique(np.linspace(low, high, min(POINTS, max(high - low, 1)), endpoint=False).astype(np.int64))
-    combined: I64 = combine.reduceat(values[:high], at) if len(at) else at
+    combined: I64 = combine.reduceat(values[:high], at)
     return at, combined

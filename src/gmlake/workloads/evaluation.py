@@ -27,6 +27,7 @@ TITLES = {
     "platforms": "Platforms",
     "batches": "Batches",
 }
+_ORDER = {"scale-out": "gpus", "batches": "batch"}
 _RESERVED = "Peak reserved memory (utilisation %); saved: PyTorch's default less GMLake."
 
 
@@ -36,6 +37,11 @@ class Case:
 
     workload: Workload
     results: dict[str, Result]
+
+    @property
+    def active(self) -> int | None:
+        """Peak active memory, known if some allocator completes."""
+        return max((result.peak_active for result in self.results.values() if result.completed), default=None)
 
     @property
     def saved(self) -> int | None:
@@ -68,6 +74,8 @@ def tables(chosen: Sequence[Case]) -> list[Table]:
 
 def _comparison(name: str | None, chosen: Sequence[Case], allocators: Sequence[str]) -> Table:
     heads = ("workload", "active", *allocators, "saved", "published: PyTorch", "GMLake")
+    if name in _ORDER:
+        chosen = sorted(chosen, key=lambda case: (case.workload.family, getattr(case.workload, _ORDER[name])))
     rows = [comparison_row(name, case, allocators) for case in chosen]
     if name is None:
         return Table("Beyond the paper", _RESERVED, heads[:-2], tuple(row[:-2] for row in rows))
@@ -76,8 +84,7 @@ def _comparison(name: str | None, chosen: Sequence[Case], allocators: Sequence[s
 
 def comparison_row(name: str | None, case: Case, allocators: Sequence[str]) -> tuple[str, ...]:
     """One workload in a table of the paper."""
-    active = max((result.peak_active for result in case.results.values() if result.completed), default=None)
-    saved = case.saved
+    active, saved = case.active, case.saved
     return (
         case.workload.id,
         "OOM" if active is None else gib(active),
@@ -129,13 +136,15 @@ def _largest_batches(chosen: Sequence[Case], allocators: Sequence[str]) -> Table
 
 
 def _capacities(chosen: Sequence[Case], allocators: Sequence[str]) -> Table:
-    def cell(result: Result | None) -> str:
+    def cell(case: Case, allocator: str) -> str:
+        result = case.results.get(allocator)
         if result is None or result.smallest_capacity is None:
             return "-"
-        return f"{gib(result.smallest_capacity)} ({100 * result.peak_active / result.smallest_capacity:.1f})"
+        share = f" ({100 * case.active / result.smallest_capacity:.1f})" if case.active is not None else ""
+        return gib(result.smallest_capacity) + share
 
     rows = [
-        (case.workload.id, *(cell(case.results.get(allocator)) for allocator in allocators))
+        (case.workload.id, *(cell(case, allocator) for allocator in allocators))
         for case in chosen
         if any(result.smallest_capacity for result in case.results.values())
     ]

@@ -141,7 +141,7 @@ class TimeChart {
 }
 
 function timelineChart(subject, trace, view) {
-  const maps = [...trace.maps];
+  const maps = [...trace.maps].reverse(); // so that the first allocator is drawn on top
   const highest = Math.max(subject.capacity ?? 0, ...subject.results.map((r) => r.peak_reserved), trace.peak.active);
   const stepped = uPlot.paths.stepped({ align: 1 });
   return new TimeChart(document.getElementById("timeline"), document.getElementById("timeline-readout"), view, {
@@ -160,9 +160,9 @@ function timelineChart(subject, trace, view) {
         return values.map((value, bucket) => (first + bucket * step < until ? value : null));
       }),
     texts: (event) => [
-      span(`active ${formatBytes(trace.active[event] * LEVEL)}`, themes.colours.active),
-      ...maps.map(([name, map]) => {
-        const level = event < map.until ? formatBytes(map.reserved[event] * LEVEL) : "–";
+      span(`active ${formatBytes(trace.active[event])}`, themes.colours.active),
+      ...[...trace.maps].map(([name, map]) => {
+        const level = event < map.until ? formatBytes(map.reserved[event]) : "–";
         return span(`${name} ${level}`, subject.colours[name]);
       }),
     ],
@@ -195,7 +195,7 @@ function drawOutOfMemory(plot, result, map, colour) {
   const { ctx, bbox } = plot;
   const x = plot.valToPos(event, "x", true);
   if (x < bbox.left || x > bbox.left + bbox.width) return;
-  const y = plot.valToPos(map.reserved[Math.min(event, map.reserved.length - 1)] * LEVEL, "y", true);
+  const y = plot.valToPos(map.reserved[Math.min(event, map.reserved.length - 1)], "y", true);
   const arm = 6 * devicePixelRatio;
   ctx.setLineDash([]);
   ctx.lineWidth = 2.5 * devicePixelRatio;
@@ -213,7 +213,7 @@ function drawOutOfMemory(plot, result, map, colour) {
 }
 
 function fragmentationChart(subject, trace, view) {
-  const maps = [...trace.maps];
+  const maps = [...trace.maps].reverse();
   const share = (active, reserved) => (reserved ? Math.max(0, 1 - active / reserved) : null);
   return new TimeChart(document.getElementById("fragmentation"), document.getElementById("fragmentation-readout"), view, {
     height: 190,
@@ -229,7 +229,7 @@ function fragmentationChart(subject, trace, view) {
       });
     },
     texts: (event) =>
-      maps.map(([name, map]) => {
+      [...trace.maps].map(([name, map]) => {
         const value = share(trace.active[event], map.reserved[event]);
         return span(`${name} ${value === null ? "-" : formatPercent(value)} %`, subject.colours[name]);
       }),
@@ -240,14 +240,14 @@ function fragmentationChart(subject, trace, view) {
 function callsChart(subject) {
   const container = document.getElementById("calls");
   const readout = document.getElementById("calls-readout");
-  const results = subject.results.filter((result) => result.iteration_driver_calls.length);
+  const results = subject.results.filter((result) => result.iteration_driver_calls.length).reverse();
   container.replaceChildren();
   const iterations = Math.max(...results.map((result) => result.iteration_driver_calls.length));
   const say = (index) => {
     const number = index ?? iterations - 1;
     readout.replaceChildren(
       span(`iteration ${number + 1}`),
-      ...results.map((result) => {
+      ...[...results].reverse().map((result) => {
         const calls = result.iteration_driver_calls[number];
         const ms = result.iteration_driver_ms[number];
         const text = calls === undefined ? "-" : `${formatCount(calls)} (${formatNumber(ms)} ms)`;

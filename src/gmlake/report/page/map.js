@@ -46,7 +46,7 @@ class MemoryMap {
     this.pin(-1);
     this.resetPlaces();
     this.ways = colourings(this.trace, map);
-    this.colourBy(this.ways[this.way] ? this.way : "size");
+    this.colourBy(this.ways[this.way] ? this.way : this.trace.sites ? "call site" : "size");
   }
 
   colourBy(way) {

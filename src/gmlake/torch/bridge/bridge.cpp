@@ -36,6 +36,7 @@ void* as_pointer(gmlake::Address address) {
 
 // What frees every block. PyTorch compares it to tell our blocks from others.
 void delete_block(void* block) {
+  if (block == nullptr) return;
   if (const auto* trace = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(trace != nullptr))
     (*trace)->trace_gpu_memory_deallocation(c10::kCUDA, reinterpret_cast<uintptr_t>(block));
   gmlake_torch_delete(block);
@@ -43,7 +44,7 @@ void delete_block(void* block) {
 
 void* new_block(size_t size, DeviceIndex device, cudaStream_t stream) {
   void* const block = gmlake_torch_allocate(size, device, stream);
-  if (const auto* trace = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(trace != nullptr))
+  if (const auto* trace = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(trace != nullptr && block != nullptr))
     (*trace)->trace_gpu_memory_allocation(c10::kCUDA, reinterpret_cast<uintptr_t>(block));
   return block;
 }
@@ -247,11 +248,13 @@ class Bridge final : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAl
                 "GMLake serves a MemPool from its own memory only; leave out the pool's allocator");
     process_device(device).allocator.retain_pool(as_pool(id));
   }
+  // The destructor of a pool calls what follows too, in a forked child as well: there it is the only use.
   int getPoolUseCount(DeviceIndex device, MempoolId_t id) override {
-    return process_device(device).allocator.pool_uses(as_pool(id));
+    const auto* const allocator = process_allocator_if_used(device);
+    return allocator == nullptr ? 1 : allocator->pool_uses(as_pool(id));
   }
   void setUseOnOOM(DeviceIndex device, MempoolId_t id, bool on) override {
-    process_device(device).allocator.share_pool(as_pool(id), on);
+    if (auto* const allocator = process_allocator_if_used(device)) allocator->share_pool(as_pool(id), on);
   }
   void setNoSplit(DeviceIndex, MempoolId_t) override {}  // pools have no segments that could be kept whole
   void beginAllocateToPool(DeviceIndex device, MempoolId_t id, std::function<bool(cudaStream_t)> filter) override {
