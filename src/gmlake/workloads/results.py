@@ -31,7 +31,8 @@ def usual_folder() -> Path:
 
 @cache
 def _native_code() -> str:
-    return hashlib.sha256(Path(_core.__file__).read_bytes()).hexdigest()
+    binding = Path(_core.__file__)
+    return hashlib.sha256(binding.read_bytes() + binding.with_name("libgmlake.so").read_bytes()).hexdigest()
 
 
 def key(trace: Path, allocator: str, settings: Settings) -> str:
