@@ -74,10 +74,12 @@ class Allocator {
   virtual void release_pool(PoolId pool) = 0;
 
   // What only some allocators can do with pools; the others throw InvalidArgument.
-  virtual void retain_pool(PoolId) { throw no_such_pools(); }              // makes it if need be, and adds one use
-  virtual int pool_uses(PoolId) const { return 0; }                        // 0: unknown, or all were released
-  virtual void trim_pool(PoolId) {}                                        // gives its memory back if it has no uses
-  virtual void share_pool(PoolId, bool /*on*/) { throw no_such_pools(); }  // serves others before they run out
+  virtual void retain_pool(PoolId) { throw no_such_pools(); }  // makes it if need be, and adds one use
+  virtual int pool_uses(PoolId) const { return 0; }            // 0: unknown, or all were released
+  virtual void trim_pool(PoolId) {}                            // gives its memory back if it has no uses
+  virtual void share_pool(PoolId, bool on) {                   // serves others before they run out
+    if (on) throw no_such_pools();
+  }
   // A checkpoint of a pool is its blocks in use. Restoring one releases every block of the pool that is in use and
   // takes those of the checkpoint again at their addresses, with their contents; returns what was released.
   virtual std::vector<LiveBlock> live_blocks(PoolId) const { throw no_such_pools(); }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 #include <string>
 
 #include "base/error.h"
@@ -105,7 +104,7 @@ Address GMLakeAllocator::allocate(Bytes size, Stream stream) {
   if (size == 0) return 0;
   if (size > absurd)
     throw InvalidArgument("cannot allocate " + std::to_string(size) + " bytes: a request is at most 128 TiB");
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   Pool& pool = route(stream);
   if (!limbo_.empty() || !waiting_.empty()) (void)settle_limbo(false);
   const Bytes rounded = round_up(size, unit);
@@ -123,7 +122,7 @@ Address GMLakeAllocator::allocate(Bytes size, Stream stream) {
 
 void GMLakeAllocator::release(Address address) {
   if (address == 0) return;
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   Pool& pool = *ordinary_;
   if (supply_.journal.on()) [[unlikely]] {
     release_any(address);
@@ -168,7 +167,7 @@ void GMLakeAllocator::postpone(const Block& block, const Use& use) {
 
 void GMLakeAllocator::record_stream(Address address, Stream stream) {
   if (address == 0) return;
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   const Block block = find(address);
   const Lane lane = supply_.fences.lane(stream);
   const LaneSet bit = only(lane);
@@ -183,14 +182,14 @@ void GMLakeAllocator::record_stream(Address address, Stream stream) {
 }
 
 void GMLakeAllocator::trim() {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   if (supply_.fences.capturing()) return;  // nothing may be waited for while a stream captures
   supply_.journal.note(JournalEntry::Action::trim, 0, supply_.chunks.reserved(), 0);
   give_back_everything();
 }
 
 void GMLakeAllocator::set_limit(Bytes reserved) {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   supply_.limit = reserved;
 }
 
@@ -239,13 +238,13 @@ bool GMLakeAllocator::settle_limbo(bool wait) {
 }
 
 Bytes GMLakeAllocator::block_size(Address address) const {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   const Block block = look_up(address);
   return block ? use(block).bytes : 0;
 }
 
 Statistics GMLakeAllocator::statistics() const {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   refresh_inactive();
   Statistics statistics = supply_.statistics;
   supply_.tally.show(statistics);
@@ -254,7 +253,7 @@ Statistics GMLakeAllocator::statistics() const {
 }
 
 Totals GMLakeAllocator::totals() const {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   return {supply_.tally.allocated(), supply_.chunks.reserved()};
 }
 
@@ -274,28 +273,28 @@ std::vector<Gauge> GMLakeAllocator::gauges() const {
 }
 
 void GMLakeAllocator::start_journal(std::size_t entries) {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   supply_.journal.start(entries);
 }
 
 void GMLakeAllocator::resize_journal(std::size_t entries) {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   supply_.journal.resize(entries);
 }
 
 std::vector<JournalEntry> GMLakeAllocator::journal() const {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   return supply_.journal.entries();
 }
 
 void GMLakeAllocator::reset_peaks() {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   supply_.tally.reset_peaks();
   supply_.statistics.reset_peaks();
 }
 
 void GMLakeAllocator::reset_accumulated() {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   supply_.tally.reset_accumulated();
   supply_.statistics.reset_accumulated();
 }

@@ -1,5 +1,4 @@
 // What our allocator shows of itself: segments for a snapshot, and the check of every invariant.
-#include <mutex>
 #include <string>
 
 #include "allocator/gmlake.h"
@@ -105,7 +104,7 @@ Sum sum_of(const Lake& lake, const SmallPool& small) {
 }  // namespace
 
 std::vector<SegmentInfo> GMLakeAllocator::segments() const {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   std::vector<SegmentInfo> result;
   auto show = [&](const Pool& pool) {
     show_arena(pool.lake.arena(), supply_.fences, pool.id, result);
@@ -139,7 +138,7 @@ void GMLakeAllocator::refresh_inactive() const {
 }
 
 void GMLakeAllocator::check() const {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   auto fail = [](const std::string& what) { throw BrokenInvariant("allocator: " + what); };
   Bytes active = 0;
   Bytes mapped = 0;

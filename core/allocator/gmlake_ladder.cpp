@@ -1,6 +1,5 @@
 // What our allocator does when a request finds no room: the ladder, and giving memory back.
 #include <algorithm>
-#include <mutex>
 #include <string>
 
 #include "allocator/gmlake.h"

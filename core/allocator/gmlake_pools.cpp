@@ -1,6 +1,5 @@
 // Private pools of our allocator: which of them serves a request, who uses them, and checkpoints of what is in them.
 #include <algorithm>
-#include <mutex>
 #include <string>
 
 #include "allocator/gmlake.h"
@@ -23,14 +22,14 @@ GMLakeAllocator::Pool& GMLakeAllocator::route_by_scope(Stream stream) {
 }
 
 void GMLakeAllocator::begin_pool(PoolId id, StreamFilter filter) {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   ++private_pool(id).uses;
   scopes_.push_back({id, std::move(filter)});
   supply_.fences.watch_captures(true);
 }
 
 void GMLakeAllocator::end_pool(PoolId id) {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   auto scope = std::ranges::find(scopes_.rbegin(), scopes_.rend(), id, &Scope::id);
   if (scope == scopes_.rend()) throw InvalidArgument("pool " + written(id) + " was not begun");
   scopes_.erase(std::next(scope).base());
@@ -38,33 +37,33 @@ void GMLakeAllocator::end_pool(PoolId id) {
 }
 
 void GMLakeAllocator::release_pool(PoolId id) {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   Pool& pool = known_pool(id);
   if (pool.uses == 0) throw InvalidArgument("pool " + written(id) + " is not in use");
   --pool.uses;
 }
 
 void GMLakeAllocator::retain_pool(PoolId id) {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   ++private_pool(id).uses;
 }
 
 int GMLakeAllocator::pool_uses(PoolId id) const {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   const auto found = private_.find(id);
   return found == private_.end() ? 0 : found->second->uses;
 }
 
 void GMLakeAllocator::trim_pool(PoolId id) {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   if (supply_.fences.capturing()) return;
   (void)settle_limbo(true);
   release_unused_pools(id);
 }
 
 void GMLakeAllocator::share_pool(PoolId id, bool on) {
-  std::lock_guard guard(lock_);
-  known_pool(id).shared = on;
+  const Guard guard(lock_);
+  if (on || private_.contains(id)) known_pool(id).shared = on;
 }
 
 GMLakeAllocator::Pool& GMLakeAllocator::private_pool(PoolId id) {
@@ -105,13 +104,13 @@ std::vector<LiveBlock> GMLakeAllocator::Pool::live(const Fences& fences) const {
 }
 
 std::vector<LiveBlock> GMLakeAllocator::live_blocks(PoolId id) const {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   return known_pool(id).live(supply_.fences);
 }
 
 // Nothing in a private pool moves or is given back while it has uses: what was once in use at an address can be again.
 std::vector<LiveBlock> GMLakeAllocator::restore_pool(PoolId id, std::span<const LiveBlock> blocks) {
-  std::lock_guard guard(lock_);
+  const Guard guard(lock_);
   Pool& pool = known_pool(id);
   if (supply_.fences.capturing()) throw InvalidArgument("no checkpoint can be restored while a stream captures");
   std::vector<LiveBlock> released = empty_pool(pool);

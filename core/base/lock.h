@@ -27,4 +27,16 @@ class Lock {
   std::atomic<bool> taken_ = false;
 };
 
+// Holds a lock while it exists. std::lock_guard, but for compilers that would rather call its two lines.
+class [[nodiscard]] Guard {
+ public:
+  [[gnu::always_inline]] explicit Guard(Lock& lock) : lock_(lock) { lock_.lock(); }
+  [[gnu::always_inline]] ~Guard() { lock_.unlock(); }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  Lock& lock_;
+};
+
 }  // namespace gmlake

@@ -55,7 +55,7 @@ class Arena {
   void merge_clocks(Address at, Bytes size, Clock& clock) const;
 
   // Blocks. `at` .. `at + size` must be free; the result is the first extent of the block.
-  Extent* take(Extent* free, Bytes size, Extent::State state, Lane user) {
+  [[gnu::always_inline]] Extent* take(Extent* free, Bytes size, Extent::State state, Lane user) {
     unlist(free);
     if (free->size > size)
       take_front(free, size, state);

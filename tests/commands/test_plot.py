@@ -13,6 +13,7 @@ import pytest
 from gmlake import plot, report
 from gmlake.__main__ import main
 from gmlake.report import Subject, figures
+from tests.report.conftest import ODD
 
 from .conftest import Cli, assert_refused
 
@@ -72,6 +73,12 @@ def test_few_blocks_are_boxes_at_their_places(root: Path) -> None:
     for block, place, size in memory_map.pieces.tolist():
         assert (blocks.start[block], place, blocks.end[block] - blocks.start[block], size) in boxes
     assert np.bincount(memory_map.pieces[:, 0]).max() > 2  # or the picture would explain nothing
+
+
+@pytest.mark.parametrize("kind", plot.KINDS)
+def test_odd_traces_can_be_drawn(kind: str, tmp_path: Path) -> None:
+    plot.write(report.gather(ODD, ["gmlake"]), kind, tmp_path / "odd.png", plot.Look(dpi=20))
+    assert (tmp_path / "odd.png").stat().st_size > 500
 
 
 def test_words_in_pictures(subject: Subject, tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from gmlake.top.boards import NotABoard, parse
 
 from .conftest import MIB, Cli, assert_refused, heed_interrupts
 
+NAME = f"train{os.getpid()}.py"  # other processes of this user may be seen as well
+
 # Does what it is told, a line at a time, and answers with its own statistics of device 0.
 PROGRAM = """
 import json, os, sys
@@ -84,7 +86,7 @@ class Child:
 
 @pytest.fixture
 def child(tmp_path: Path) -> Iterator[Child]:
-    script = tmp_path / "train.py"
+    script = tmp_path / NAME
     script.write_text(PROGRAM)
     started = Child(script)
     yield started
@@ -98,7 +100,7 @@ def test_counters_are_those_of_the_process_itself(child: Child) -> None:
         own = child.tell(line)
         (seen,) = child.seen()
         assert {key: getattr(seen, key) for key in own} == own
-    assert seen.name == "train.py"
+    assert seen.name == NAME
     assert (seen.device, seen.capacity, seen.ooms, seen.last_oom_us) == (0, 1 << 30, 0, 0)
     assert seen.peak_active >= seen.active > 0
     assert abs(seen.since - time.time()) < 600
@@ -144,7 +146,7 @@ def test_a_forked_child_is_not_shown_and_its_parents_counters_stay_its_own(child
     own = child.tell("fork")
     assert own["peak_reserved"] == child.seen()[0].peak_reserved
     assert child.seen()[0].peak_active == 30 * MIB
-    assert [(process.pid, process.allocated) for process in look()[0] if process.name == "train.py"] == [
+    assert [(process.pid, process.allocated) for process in look()[0] if process.name == NAME] == [
         (child.pid, own["allocated"])
     ]
     own = child.tell(f"allocate {7 * MIB}")
@@ -153,12 +155,12 @@ def test_a_forked_child_is_not_shown_and_its_parents_counters_stay_its_own(child
 
 def test_once_prints_a_table_and_json_the_same_figures(cli: Cli, child: Child) -> None:
     own = child.tell(f"allocate {64 * MIB}")
-    done = cli("top", "--once")
+    done = cli("top", "--once", env={"COLUMNS": "300"})
     assert (done.returncode, done.stderr) == (0, "")
     row = next(line for line in done.stdout.splitlines() if str(child.pid) in line.split())
-    assert "train.py" in row and "64.00 MiB" in row and "1.00 GiB" in row
+    assert NAME in row and "64.00 MiB" in row and "1.00 GiB" in row
     narrow = cli("top", "--once", env={"COLUMNS": "60"}).stdout
-    assert "64.00 MiB" in narrow and max(map(len, narrow.splitlines())) <= 60
+    assert "64.00 MiB" in narrow and max(map(len, narrow.splitlines())) <= 60, narrow
     line = json.loads(cli("top", "--once", "--json").stdout)
     (process,) = [one for one in line["processes"] if one["pid"] == child.pid]
     assert process["allocated"] == own["allocated"]
@@ -188,7 +190,7 @@ def test_a_broken_board_is_skipped_with_one_line(cli: Cli) -> None:
     file = os.memfd_create("gmlake-board")
     try:
         os.write(file, b"nonsense" * 512)
-        done = cli("top", "--once")
+        done = cli("top", "--once", env={"COLUMNS": "300"})
         assert done.returncode == 0
         said = [line for line in done.stdout.splitlines() if f"process {os.getpid()} is left out" in line]
         assert len(said) == 1

@@ -55,6 +55,23 @@ def page(subject: Subject, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def small(name: str, *rows: tuple[int, int, int, int]) -> Trace:
+    """A trace of rows of kind, id, size and stream."""
+    kind, ids, size, stream = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    return Trace(
+        kind.astype(np.uint8), ids.astype(np.uint32), size.astype(np.int64), stream.astype(np.uint32), name=name
+    )
+
+
+ODD = [
+    small("empty"),
+    small("one", (0, 0, 1, 0)),
+    small("nothing", (0, 0, 0, 0), (1, 0, 0, 0)),
+    small("mark", (2, 0, 0, 0)),
+    small("huge", (0, 0, 1 << 45, 0), (1, 0, 0, 0)),
+]
+
+
 @pytest.fixture(scope="session")
 def called() -> Trace:
     """A trace with iterations, two streams and call sites, one of which bears a hostile name."""

@@ -15,7 +15,7 @@ from gmlake.report import Subject, figures
 from gmlake.trace import Trace
 
 from .browser import Browser
-from .conftest import HOSTILE
+from .conftest import HOSTILE, ODD
 
 GIB = 2**30
 
@@ -67,7 +67,7 @@ def test_columns_arrive_intact(opened: Browser, snapshot: Trace, subject: Subjec
     assert page["start"] == blocks.start.tolist()
     assert page["end"] == blocks.end.tolist()
     assert page["bytes"] == blocks.size.tolist()
-    assert page["active"] == (figures.active(blocks, len(snapshot)) // 512).tolist()
+    assert page["active"] == figures.active(blocks, len(snapshot)).tolist()
     memory_map = subject.runs[0].memory_map
     assert memory_map is not None
     assert page["of"] == memory_map.pieces[:, 0].tolist()
@@ -365,3 +365,39 @@ def test_saved_results_and_runs_have_pages_too(browser: Browser, subject: Subjec
     browser.settle()
     assert rows(browser, "#comparison") == [["rank 3 (4711)", "gmlake", "0", "5 B", "512 B", "2 MiB", "0", "1"]]
     assert browser.complaints == []
+
+
+@pytest.mark.parametrize("trace", ODD, ids=lambda trace: trace.name)
+def test_odd_traces_have_pages_too(browser: Browser, trace: Trace, tmp_path: Path) -> None:
+    page = tmp_path / "odd.html"
+    report.write([trace], page, allocators=["gmlake", "caching"])
+    browser.open(page)
+    for key in ("+", "ArrowLeft", "]", "n", "t", "0"):
+        browser.key(key)
+    area = box(browser, "#map")
+    browser.click(area["x"] + 300, area["y"] + 100)
+    assert browser.complaints == []
+    if trace.name == "huge":
+        assert f"active {shown(1 << 45)}" in text(browser, "#timeline-readout")
+
+
+def test_two_fingers_zoom(opened: Browser, page: Path) -> None:
+    opened.resize(390, 800, density=2, phone=True)
+    opened.call("Emulation.setTouchEmulationEnabled", enabled=True, maxTouchPoints=2)
+    try:
+        opened.open(page)
+        area = box(opened, "#map")
+        y = area["y"] + area["height"] / 2
+
+        def fingers(kind: str, *xs: float) -> None:
+            points = [{"x": area["x"] + x, "y": y, "id": number} for number, x in enumerate(xs)]
+            opened.call("Input.dispatchTouchEvent", type=kind, touchPoints=points)
+
+        fingers("touchStart", 180, 220)
+        for step in range(1, 11):
+            fingers("touchMove", 180 - 6 * step, 220 + 6 * step)
+        fingers("touchEnd")
+        opened.settle()
+        assert opened.evaluate("gmlakeReport.view.span / gmlakeReport.view.events") < 0.5
+    finally:
+        opened.call("Emulation.setTouchEmulationEnabled", enabled=False)

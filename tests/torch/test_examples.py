@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from tests.emulator.running import Done, Emulated, require
 
 SMALL = ("--steps", 3, "--batch", 2, "--longest", 64, "--layers", 2, "--width", 64)
+PORT = object()  # stands for one that is free
 LOSS = re.compile(r"^step \d+:.* loss (\S+)$", re.MULTILINE)
 
 
@@ -32,9 +34,8 @@ class Example:
 
     def run(self, emulated: Emulated, root: Path, ours: bool) -> Done:
         """On emulated devices, with values computed."""
-        for package in self.packages:
-            require(package)
-        command = [*self.launcher, root / "examples" / self.script, *SMALL]
+        launcher = [free_port() if word is PORT else word for word in self.launcher]
+        command = [*launcher, root / "examples" / self.script, *SMALL]
         env = {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"} | ({"GMLAKE": "1"} if ours else {})
         done = emulated.command(command, "--compute", *self.options, env=env)
         assert done.status == 0, done.stderr[-4000:]
@@ -51,7 +52,7 @@ def free_port() -> int:
 
 
 TORCHRUN = ("torchrun", "--standalone", "--nproc-per-node", 2)
-ACCELERATE = ("accelerate", "launch", "--multi_gpu", "--num_processes", 2, "--main_process_port")
+ACCELERATE = ("accelerate", "launch", "--multi_gpu", "--num_processes", 2, "--main_process_port", PORT)
 DEEPSPEED = ("deepspeed", "--num_gpus", 2, "--master_port")  # only tried: it takes long to start
 TWO = ("--gpus", 2)
 EXAMPLES = {
@@ -60,7 +61,7 @@ EXAMPLES = {
     "streams": Example("two_streams.py", options=("--kernel-us", 20)),
     "trainer": Example("trainer_lora.py", packages=("transformers", "peft", "accelerate")),
     "lightning": Example("lightning_fit.py", packages=("lightning",)),
-    "accelerate": Example("accelerate_loop.py", (*ACCELERATE, free_port()), TWO, ("accelerate",), 2),
+    "accelerate": Example("accelerate_loop.py", ACCELERATE, TWO, ("accelerate",), 2),
     "fsdp2": Example("fsdp2.py", TORCHRUN, TWO, processes=2),
     "fsdp2 as one of eight": Example("fsdp2.py", options=("--world-size", 8)),
     "zero3 as one of eight": Example("zero3_offload.py", options=("--world-size", 8), packages=("deepspeed",)),
@@ -75,7 +76,10 @@ def peaks(done: Done) -> dict[tuple[int, int], dict[str, Any]]:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_same_losses_and_no_more_memory(emulated: Emulated, root: Path, name: str) -> None:
     example = EXAMPLES[name]
-    ours, theirs = (example.run(emulated, root, ours) for ours in (True, False))
+    for package in example.packages:
+        require(package)
+    with ThreadPoolExecutor(2) as both:
+        ours, theirs = both.map(lambda ours: example.run(emulated, root, ours), (True, False))
     losses = LOSS.findall(ours.stdout)
     assert losses == LOSS.findall(theirs.stdout)
     assert len(losses) == 3 and all(5 < float(loss) < 15 for loss in losses)

@@ -8,17 +8,14 @@
 #include <stdexcept>
 #include <typeinfo>
 
+#include "edge/torch/old_strings.h"
+
 namespace gmlake::pytorch {
 namespace {
 
-// c10::Device and c10::SourceLocation as they are passed by value.
+// c10::Device, as it is passed by value.
 struct Device {
   signed char type, index;
-};
-struct SourceLocation {
-  const char* function;
-  const char* file;
-  std::uint32_t line;
 };
 constexpr signed char cuda = 1;
 
@@ -35,12 +32,28 @@ struct Library {
   ReportOutOfMemory report_out_of_memory = nullptr;
   Profiling profiling = nullptr;
   Construct construct = nullptr;
+  void* construct_old = nullptr;  // the same where PyTorch was built with strings of an older form
   std::type_info* type = nullptr;
 };
+
+#define STRING "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
+#define OLD_STRING "Ss"
 
 template <typename Symbol>
 void find(void* library, const char* name, Symbol& symbol) {
   symbol = reinterpret_cast<Symbol>(dlsym(library, name));
+}
+
+// c10::OutOfMemoryError adds nothing to c10::Error but its type, by which it is caught: where it has no constructor of
+// its own in the library, that of its base does.
+void find_error(void* c10, Library& found) {
+  find(c10, "_ZN3c1016OutOfMemoryErrorC1ENS_14SourceLocationE" STRING, found.construct);
+  if (found.construct == nullptr) find(c10, "_ZN3c105ErrorC1ENS_14SourceLocationE" STRING, found.construct);
+  if (found.construct == nullptr) find(c10, "_ZN3c105ErrorC1ENS_14SourceLocationE" OLD_STRING, found.construct_old);
+  for (const char* name : {"libc10.so", "libc10_cuda.so"}) {
+    void* const library = dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
+    if (library != nullptr && found.type == nullptr) find(library, "_ZTIN3c1016OutOfMemoryErrorE", found.type);
+  }
 }
 
 Library load() {
@@ -51,9 +64,7 @@ Library load() {
   find(c10, report_name, found.report);
   find(c10, "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE", found.report_out_of_memory);
   find(c10, "_ZN3c1022memoryProfilingEnabledEv", found.profiling);
-  find(c10, "_ZN3c1016OutOfMemoryErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
-       found.construct);
-  find(c10, "_ZTIN3c1016OutOfMemoryErrorE", found.type);
+  find_error(c10, found);
   Report first = nullptr;
   find(RTLD_DEFAULT, report_name, first);
   if (first != nullptr && first != found.report) {
@@ -98,10 +109,15 @@ void report_out_of_memory(std::int64_t bytes, std::size_t allocated, std::size_t
 
 void throw_out_of_memory(const std::string& message) {
   const Library& torch = library();
-  if (torch.construct == nullptr || torch.type == nullptr) throw std::runtime_error(message);
+  const bool known = torch.construct != nullptr || torch.construct_old != nullptr;
+  if (!known || torch.type == nullptr) throw std::runtime_error(message);
+  const SourceLocation here{"allocate", "gmlake", 0};
   void* const error = abi::__cxa_allocate_exception(ample);
   try {
-    torch.construct(error, {"allocate", "gmlake", 0}, message);
+    if (torch.construct != nullptr)
+      torch.construct(error, here, message);
+    else
+      construct_with_old_string(torch.construct_old, error, here, message.c_str());
   } catch (...) {
     abi::__cxa_free_exception(error);
     throw;

@@ -32,6 +32,7 @@ import shlex
 import signal
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -53,6 +54,7 @@ from gmlake.emulator.execution import NotStarted
 from gmlake.emulator.launch import ALLOCATORS
 from gmlake.emulator.summary import WIDTH
 from gmlake.errors import Error, UserError
+from gmlake.trace import read_trace
 
 NAME = "compare"
 _REPLAYED = {"torch": "caching"}  # as gmlake replay calls it
@@ -169,12 +171,17 @@ def _write_json(args: argparse.Namespace, trials: list[Trial]) -> None:
 def _write_html(args: argparse.Namespace, trials: list[Trial]) -> None:
     """What one run asked for, drawn as the allocators of the comparison serve it."""
     recorded = next((trial for trial in trials if trial.outcome == COMPLETED), trials[0])
-    title = shlex.join(given_command(args, NAME))
+    command = given_command(args, NAME)
+    script = next((Path(word).name for word in command if word.endswith(".py")), command[0])
+    traces = []
+    for file in recorded.done.findings.traces:
+        whose = Path(file.path).stem.split(".")[1:]  # of several: rank1, gpu0
+        traces.append(replace(read_trace(file.path), name=", ".join([script, *whose])))
     report.write(
-        [trace.path for trace in recorded.done.findings.traces],
+        traces,
         args.html,
         allocators=[_REPLAYED.get(trial.allocator, trial.allocator) for trial in trials],
-        title=title,
+        title=shlex.join(command),
         force=args.force,
     )
     print(f"Report: {args.html}. Open it in any browser; it needs no network.", file=sys.stderr)

@@ -26,7 +26,7 @@ def needs(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
         names = [result.allocator for result in subject.results]
         colours = palette.allocator_colours(names)
         values = [result.needs for result in subject.results]
-        top = max([value or 0 for value in values] + [subject.results[0].peak_active])
+        top = max(1, *(value or 0 for value in values), subject.results[0].peak_active)
         for place, (name, value) in enumerate(zip(names, values, strict=True)):
             text = "out of memory" if value is None else size_text(value)
             panel.barh(place, value or 0, color=colours[name], height=0.62)
@@ -52,7 +52,7 @@ def peak(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
         if rest:
             total = sum(group.bytes for group in rest)
             groups.append(figures.Group(f"{len(rest)} more", sum(group.blocks for group in rest), total))
-        top = max((group.bytes for group in groups), default=1)
+        top = max((group.bytes for group in groups if group.bytes), default=1)
         for place, group in enumerate(groups):
             panel.barh(place, group.bytes, color=palette.ALLOCATORS["gmlake"], height=0.7)
             panel.annotate(
@@ -99,7 +99,7 @@ def _histograms(subjects: Sequence[Subject], look: Look, of: Any, title: str) ->
     for (panel,), subject in zip(axes, subjects, strict=True):
         assert subject.trace is not None
         histogram = of(figures.blocks_of(subject.trace))
-        first = int(np.argmax(histogram.blocks > 0))  # nothing below
+        first = int(np.argmax(histogram.blocks > 0)) if len(histogram.blocks) else 0  # nothing below
         names = histogram.names[first:]
         panel.bar(range(len(names)), histogram.blocks[first:], color=palette.ALLOCATORS["gmlake"], width=0.8)
         panel.set_xticks(range(len(names)), names, rotation=45, ha="right", rotation_mode="anchor", fontsize=8)

@@ -1,7 +1,7 @@
 """What the page knows of a subject: facts as plain data, long columns of numbers packed.
 
-The page draws and looks up; whatever can be computed once is computed here. Physical places are counted in units of
-256 bytes, or more where that would not fit 32 bits; active and reserved bytes in units of 512.
+The page draws and looks up; whatever can be computed once is computed here. Physical places and reserved memory are
+counted in units of 256 bytes, or more where that would not fit 32 bits.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from gmlake.replay.table import closing_sentence
 from gmlake.report import figures, packing, palette, sites
 from gmlake.report.gathering import Subject
 from gmlake.trace import Trace
-
-LEVEL_UNIT = 512
 
 
 class Columns:
@@ -127,10 +125,10 @@ def _map(memory_map: MemoryMap, events: int, columns: Columns) -> dict[str, Any]
     spans = figures.held_spans(memory_map, events)
     pieces = memory_map.pieces
     top = int(max((spans[:, 2] + spans[:, 3]).max(initial=0), (pieces[:, 1] + pieces[:, 2]).max(initial=0)))
+    reserved = figures.reserved(memory_map, events)
     unit = 256
-    while top // unit > packing.LARGEST:
+    while max(top, int(reserved.max(initial=0))) // unit > packing.LARGEST:
         unit *= 2
-    reserved = figures.reserved(memory_map, events) // LEVEL_UNIT
     steps = np.flatnonzero(np.diff(reserved, prepend=-1))
     return {
         "until": events,
@@ -144,7 +142,7 @@ def _map(memory_map: MemoryMap, events: int, columns: Columns) -> dict[str, Any]
         "held_place": columns.add(spans[:, 2] // unit),
         "held_size": columns.add(spans[:, 3] // unit),
         "reserved_at": columns.add(steps),
-        "reserved": columns.add(reserved[steps]),
+        "reserved_level": columns.add(reserved[steps] // unit),
     }
 
 

@@ -43,6 +43,8 @@ _thread = _Thread()
 def start(settings: Settings) -> None:
     """Put the kernels in place. Without `compute` they only tell the device what operators read and write."""
     global _library
+    if not hasattr(torch.library, "get_kernel"):  # an exception would end in a page of PyTorch's about backends
+        sys.exit(f"gmlake: --compute and --hazards need a newer PyTorch; torch {torch.__version__} cannot do it")
     _library = torch.library.Library("aten", "IMPL")
     shadow = _Shadow()
     with warnings.catch_warnings():

@@ -160,9 +160,9 @@ function timelineChart(subject, trace, view) {
         return values.map((value, bucket) => (first + bucket * step < until ? value : null));
       }),
     texts: (event) => [
-      span(`active ${formatBytes(trace.active[event] * LEVEL)}`, themes.colours.active),
+      span(`active ${formatBytes(trace.active[event])}`, themes.colours.active),
       ...[...trace.maps].map(([name, map]) => {
-        const level = event < map.until ? formatBytes(map.reserved[event] * LEVEL) : "–";
+        const level = event < map.until ? formatBytes(map.reserved[event]) : "–";
         return span(`${name} ${level}`, subject.colours[name]);
       }),
     ],
@@ -195,7 +195,7 @@ function drawOutOfMemory(plot, result, map, colour) {
   const { ctx, bbox } = plot;
   const x = plot.valToPos(event, "x", true);
   if (x < bbox.left || x > bbox.left + bbox.width) return;
-  const y = plot.valToPos(map.reserved[Math.min(event, map.reserved.length - 1)] * LEVEL, "y", true);
+  const y = plot.valToPos(map.reserved[Math.min(event, map.reserved.length - 1)], "y", true);
   const arm = 6 * devicePixelRatio;
   ctx.setLineDash([]);
   ctx.lineWidth = 2.5 * devicePixelRatio;

@@ -1,6 +1,6 @@
 // Unpacks what packing.py packed, and keeps a trace the way drawing needs it: typed arrays by allocation or by event.
 
-const LEVEL = 512; // bytes; active and reserved are counted in these
+const STEP = 512; // bytes: sizes are rounded up to it
 
 async function unzip(id) {
   const text = document.getElementById(id).textContent;
@@ -33,7 +33,7 @@ class Trace {
     const site = description.sites && unpackColumn(description.sites.of);
     const [start, life, size, stream] = await Promise.all(columns);
     Object.assign(trace, {
-      events: description.events,
+      events: Math.max(1, description.events), // an empty trace too has a moment to look at
       marks: description.marks,
       peak: description.peak,
       histograms: description.histograms,
@@ -55,27 +55,24 @@ class Trace {
     return this.sizes[this.size[block]];
   }
 
-  units(block) {
-    return Math.ceil(this.bytes(block) / LEVEL);
-  }
-
-  // Active memory after every event, in units of LEVEL.
+  // Active memory after every event.
   levels() {
     const levels = new Float64Array(this.events + 1);
-    const units = this.sizes.map((bytes) => Math.ceil(bytes / LEVEL));
+    const rounded = this.sizes.map(roundUp);
     for (let i = 0; i < this.start.length; i++) {
-      levels[this.start[i]] += units[this.size[i]];
-      levels[this.end[i]] -= units[this.size[i]];
+      levels[this.start[i]] += rounded[this.size[i]];
+      levels[this.end[i]] -= rounded[this.size[i]];
     }
     for (let event = 1; event < levels.length; event++) levels[event] += levels[event - 1];
-    return Uint32Array.from(levels.subarray(0, this.events));
+    return levels.subarray(0, this.events);
   }
 
   // Reserved memory at every event, from the events at which it changes; none after memory ran out.
   async unpackReserved(map) {
-    const [at, level] = await Promise.all([unpackColumn(map.reserved_at), unpackColumn(map.reserved)]);
-    map.reserved = new Uint32Array(this.events);
-    for (let i = 0; i < at.length; i++) map.reserved.fill(level[i], at[i], i + 1 < at.length ? at[i + 1] : map.until);
+    const [at, level] = await Promise.all([unpackColumn(map.reserved_at), unpackColumn(map.reserved_level)]);
+    map.reserved = new Float64Array(this.events);
+    for (let i = 0; i < at.length; i++)
+      map.reserved.fill(level[i] * map.unit, at[i], i + 1 < at.length ? at[i + 1] : map.until);
   }
 
   // The pieces of a map, when it is looked at for the first time.
@@ -110,17 +107,17 @@ class Trace {
       const name = this.siteLabel(i) ?? this.histograms.sizes.names[sizeClass(this.bytes(i))];
       const group = groups.get(name) ?? { name, blocks: 0, bytes: 0 };
       group.blocks++;
-      group.bytes += this.units(i) * LEVEL;
+      group.bytes += roundUp(this.bytes(i));
       groups.set(name, group);
     }
     return [...groups.values()].sort((a, b) => b.bytes - a.bytes || (a.name < b.name ? -1 : 1));
   }
 }
 
+const roundUp = (bytes) => Math.ceil(bytes / STEP) * STEP;
+
 // 0: up to 512 bytes, n: up to 512 << n.
-function sizeClass(bytes) {
-  return Math.ceil(Math.log2(Math.max(1, Math.ceil(bytes / LEVEL))));
-}
+const sizeClass = (bytes) => Math.ceil(Math.log2(Math.max(1, Math.ceil(bytes / STEP))));
 
 // Levels in steps of `step` events from `first` on: the highest of each step, or their mean.
 function bucketed(levels, first, step, count, mean) {
@@ -135,7 +132,7 @@ function bucketed(levels, first, step, count, mean) {
       sum += level;
       if (level > highest) highest = level;
     }
-    values[bucket] = mean ? sum / (end - begin) : highest * LEVEL;
+    values[bucket] = mean ? sum / (end - begin) : highest;
   }
   return values;
 }

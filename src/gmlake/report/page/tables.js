@@ -119,7 +119,7 @@ function showLive(trace, event) {
   const sum = (key) => rest.reduce((total, group) => total + group[key], 0);
   if (rest.length) shown.push({ name: `${rest.length} more`, blocks: sum("blocks"), bytes: sum("bytes") });
   const where = event === trace.peak.event ? "the peak, " : "";
-  const total = formatBytes(trace.active[event] * LEVEL);
+  const total = formatBytes(trace.active[event]);
   const by = trace.sites ? "call site" : "size";
   document.getElementById("live-title").textContent = `Live at ${where}event ${formatCount(event)}: ${total} by ${by}`;
   showBars(document.getElementById("live"), shown, "bytes");

@@ -248,13 +248,13 @@ class Bridge final : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAl
                 "GMLake serves a MemPool from its own memory only; leave out the pool's allocator");
     process_device(device).allocator.retain_pool(as_pool(id));
   }
+  // The destructor of a pool calls what follows too, in a forked child as well: there it is the only use.
   int getPoolUseCount(DeviceIndex device, MempoolId_t id) override {
-    // The destructor of a pool asks too, in a forked child as well, which has no allocator: there it is the one use.
     const auto* const allocator = process_allocator_if_used(device);
     return allocator == nullptr ? 1 : allocator->pool_uses(as_pool(id));
   }
   void setUseOnOOM(DeviceIndex device, MempoolId_t id, bool on) override {
-    process_device(device).allocator.share_pool(as_pool(id), on);
+    if (auto* const allocator = process_allocator_if_used(device)) allocator->share_pool(as_pool(id), on);
   }
   void setNoSplit(DeviceIndex, MempoolId_t) override {}  // pools have no segments that could be kept whole
   void beginAllocateToPool(DeviceIndex device, MempoolId_t id, std::function<bool(cudaStream_t)> filter) override {
