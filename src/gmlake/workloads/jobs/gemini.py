@@ -1,5 +1,5 @@
 """Parameters in chunks, as Colossal-AI's Gemini manages them. Written for this catalogue after Gemini's design, because
-Colossal-AI pins a PyTorch that is years old; this is not Colossal-AI.
+Colossal-AI (0.5.0) wants PyTorch 2.5 at most and an old transformers; this is not Colossal-AI.
 
 Parameters are laid one after the other into chunks of equal size, in the order of the model; a larger one has a chunk
 of its own. A rank keeps its part of every chunk. A chunk is gathered whole when any of its parameters is about to
