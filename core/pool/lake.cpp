@@ -97,7 +97,7 @@ Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Str
   const bool comes_again = recurrence_.size(size);
   const bool same_point = recurrence_.point(size, active_);
   // More than one sBlock of a size pays only for a program that repeats itself.
-  if (comes_again && (same_point || !stitched_.serves(size)))
+  if (comes_again && aliasing_pays() && (same_point || !stitched_.serves(size)))
     if (Address at = alias(size, requested, lane, stream); at != 0) return at;
   if (best)
     if (Address at = rehome(*best, size, requested, lane, stream); at != 0) return at;

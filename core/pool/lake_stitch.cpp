@@ -39,6 +39,7 @@ Address Lake::alias(Bytes size, Bytes requested, Lane lane, Stream stream) {
   if (!supply_.fences.wait(clock, stream)) return 0;
   SBlock* block = stitched_.make(size, std::move(chunks));
   if (block == nullptr) return 0;
+  ++aliased_;
   ++supply_.statistics.stitches;
   supply_.journal.note(JournalEntry::Action::stitch, block->address, block->size, stream);
   stitched_.activate(block, lane);
