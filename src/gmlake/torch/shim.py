@@ -16,9 +16,7 @@ import torch
 from gmlake import _core
 from gmlake.torch import history, snapshot
 
-# Its keys are ids of pools, and a torch that does not promise the figure cannot write them out.
 _BY_POOL = "reserved_bytes_by_private_pools"
-_KNOWS_POOLS = _BY_POOL in (torch.cuda.memory_stats.__doc__ or "")
 
 _originals: dict[str, Any] = {}
 _observers: list[Callable[[int, int, int, int], object]] = []
@@ -61,7 +59,8 @@ def statistics(device: int) -> dict[str, Any]:
     else:
         found = allocator.statistics()
     found.pop("gmlake", None)
-    if not _KNOWS_POOLS:
+    # Its keys are ids of pools, and a torch that does not promise the figure cannot write them out.
+    if _BY_POOL not in (torch.cuda.memory_stats.__doc__ or ""):
         found.pop(_BY_POOL, None)
     return found
 
