@@ -1,6 +1,8 @@
 #include "pool/lake.h"
 
 #include <algorithm>
+#include <limits>
+#include <span>
 
 #include "base/units.h"
 
@@ -25,7 +27,9 @@ Lake::~Lake() {
 
 Address Lake::allocate(Bytes size, Bytes requested, Stream stream) {
   const Address at = find_room(size, requested, stream);
-  if (at != 0) active_ += size;
+  if (at == 0) return 0;
+  if (shared()) recall_.note(at);
+  active_ += size;
   return at;
 }
 
@@ -64,25 +68,44 @@ void Lake::free(Block block, Bytes size, const Clock& clock) {
 
 Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
   const Lane lane = supply_.fences.lane(stream);
+  if (shared())
+    if (const Address place = recall_.next(size, supply_.tally.allocated_large(), lane); place != 0)
+      if (const Address at = take_again(place, size, requested, lane, stream); at != 0) return at;
   Extent* own = arena_.fit(lane, size);
   if (own != nullptr && supply_.fences.settled(own->clock, lane)) [[likely]]
     return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
   return make_room(own, size, requested, lane, stream);
 }
 
-// All but the first of the ways to find room. What the lane owns, if there is something, is still used by others.
+Address Lake::take_again(Address place, Bytes size, Bytes requested, Lane lane, Stream stream) {
+  if (!arena_.contains(place)) {
+    SBlock* block = stitched_.at(place);
+    return block != nullptr && block->serves == size ? take_known(block, requested, lane, stream) : 0;
+  }
+  Extent* extent = arena_.starting_at(place);
+  if (extent != nullptr && extent->state == Extent::State::free && extent->size >= size &&
+      supply_.fences.settled(extent->clock, lane)) [[likely]]
+    return hand_out(arena_.take(extent, size, Extent::State::live, lane), requested);
+  return arena_.is_free(place, size) ? take_fenced(place, size, requested, lane, stream) : 0;
+}
+
+Address Lake::take_known(SBlock* block, Bytes requested, Lane lane, Stream stream) {
+  Clock clock;
+  if (!stitched_.usable(block, clock) || !supply_.fences.wait(clock, stream)) return 0;
+  stitched_.activate(block, lane);
+  block->requested = requested;
+  ++supply_.statistics.sblock_hits;
+  return block->address;
+}
+
+// The ways to find room that may cost something. What the lane owns, if there is something, is still used by others.
 Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Stream stream) {
   if (!shared()) return grow(size, requested, lane, stream);
   if (own != nullptr && supply_.fences.wait(own->clock, stream))
     return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
 
-  Clock clock;
-  if (SBlock* block = stitched_.find(size, clock); block != nullptr && supply_.fences.wait(clock, stream)) {
-    stitched_.activate(block, lane);
-    block->requested = requested;
-    ++supply_.statistics.sblock_hits;
-    return block->address;
-  }
+  if (SBlock* block = stitched_.find(size); block != nullptr)
+    if (Address at = take_known(block, requested, lane, stream); at != 0) return at;
   if (Extent* other = borrow(size, lane, true); other != nullptr)
     return hand_out(arena_.take(other, size, Extent::State::live, lane), requested);
 
@@ -91,20 +114,19 @@ Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Str
   if (Extent* other = borrow(size, lane, false); other != nullptr)
     if (Address at = take_fenced(other->address, size, requested, lane, stream); at != 0) return at;
 
-  const std::optional<Place> best = best_place(size, size, lane, Mixing::any);
-  if (best && best->window.unmapped == 0)
-    if (Address at = take_fenced(best->window.at, size, requested, lane, stream); at != 0) return at;
-  const bool comes_again = recurrence_.size(size);
-  const bool same_point = recurrence_.point(size, active_);
+  if (const std::optional<Place> mixed = best_place(size, 0, lane, Mixing::any); mixed && mixed->window.unmapped == 0)
+    if (Address at = take_fenced(mixed->window.at, size, requested, lane, stream); at != 0) return at;
+
+  const bool comes_again = recurrence_.note(size);
   // More than one sBlock of a size pays only for a program that repeats itself.
-  if (comes_again && aliasing_pays() && (same_point || !stitched_.serves(size)))
+  if (aliasing_pays() && (recall_.repeats() || (comes_again && !stitched_.serves(size))))
     if (Address at = alias(size, requested, lane, stream); at != 0) return at;
-  if (best)
-    if (Address at = rehome(*best, size, requested, lane, stream); at != 0) return at;
-  // The best window may be bounded in a way that the chunks at hand do not fit. The arena's end never is. It is looked
-  // up again, because chunks may have moved before the driver refused.
-  const std::optional<Place> last = last_place(size, lane);
-  return last ? rehome(*last, size, requested, lane, stream) : 0;
+  // Rather chunks from elsewhere than memory beyond the target, rather that than none. The second time it is looked up
+  // anew, because chunks may have moved before the driver refused.
+  for (const Bytes fresh : {supply_.allowance(size), std::numeric_limits<Bytes>::max()})
+    if (const std::optional<Move> move = plan(size, fresh, lane); move)
+      if (Address at = rehome(*move, size, requested, lane, stream); at != 0) return at;
+  return 0;
 }
 
 bool Lake::settle(bool wait) {
@@ -173,19 +195,19 @@ std::optional<Lake::Place> Lake::best_place(Bytes size, Bytes lack, Lane lane, M
   return best;
 }
 
-// A window in the last gap, which reaches to the arena's end.
-std::optional<Lake::Place> Lake::last_place(Bytes size, Lane lane) const {
-  std::optional<Place> last;
+std::vector<Lake::Place> Lake::places(Bytes size, Lane lane) const {
+  std::vector<Place> result;
   each_gap(size, size, lane, Mixing::any, [&](const Gap& gap) {
-    last = {gap, best_window(gap, size, supply_.page)};
+    result.push_back({gap, best_window(gap, size, supply_.page)});
     return true;
   });
-  return last;
+  std::ranges::stable_sort(result, {}, [](const Place& place) { return place.window.unmapped; });
+  return result;
 }
 
-// Chunks that are free as a whole and lie outside [from, to): those amid little free memory first, because they are of
-// little use where they are; then by address.
-std::vector<Lake::Donor> Lake::donors(Address from, Address to) const {
+// Chunks that are free as a whole: those first that leave little behind, because what is left of a run is of little
+// use; then by address.
+std::vector<Lake::Donor> Lake::donors() const {
   std::vector<Donor> result;
   for (const Extent* extent = arena_.idle_from(arena_.first()); extent != nullptr; extent = arena_.idle_from(extent)) {
     if (extent->state != Extent::State::free) {
@@ -195,15 +217,20 @@ std::vector<Lake::Donor> Lake::donors(Address from, Address to) const {
     const Address begin = extent->address;
     Address end = begin;
     for (; extent != nullptr && extent->state == Extent::State::free; extent = extent->next) end = extent->end();
+    const std::size_t first = result.size();
+    Bytes left = end - begin;
     for (Address at = round_up(begin, supply_.page); at < end;) {
       Chunk* chunk = arena_.chunk_at(at);
       const Address chunk_end = chunk->home + chunk->size;
-      if (chunk->home >= begin && chunk_end <= end && (chunk_end <= from || chunk->home >= to))
-        result.push_back({chunk, end - begin});
+      if (chunk->home >= begin && chunk_end <= end) {
+        left -= chunk->size;
+        result.push_back({chunk, 0});
+      }
       at = chunk_end;
     }
+    for (Donor& donor : std::span(result).subspan(first)) donor.left = left;
   }
-  std::ranges::stable_sort(result, {}, &Donor::gap);
+  std::ranges::stable_sort(result, {}, &Donor::left);
   return result;
 }
 
@@ -217,7 +244,7 @@ Lake::Splinters Lake::splinters() const {
     if (!whole) ++result.count;
     result.bytes += static_cast<std::int64_t>(extent->size);
   }
-  for (const Donor& donor : donors(0, 0)) result.bytes -= static_cast<std::int64_t>(donor.chunk->size);
+  for (const Donor& donor : donors()) result.bytes -= static_cast<std::int64_t>(donor.chunk->size);
   return result;
 }
 

@@ -1,6 +1,7 @@
 // Large blocks: one arena for all streams, and the ways to find room in it, from free of charge to expensive:
 //
-//   own       the lowest free space of the stream's lane that fits                     (S1, S2: no driver call)
+//   again     the place that the request had at the same point of an earlier step      (S1: no driver call)
+//   own       the lowest free space of the stream's lane that fits                     (S1, S2)
 //   known     an sBlock that was stitched for this size before                         (S1)
 //   borrow    another lane's free space, if that lane's work has surely finished
 //   grow      create what is missing, while reserved stays near peak active
@@ -8,14 +9,15 @@
 //   alias     the size was stitched before: stitch free chunks into an sBlock          (S3)
 //   re-home   move free chunks to where the run is nearly complete, create the rest    (S3, S4)
 //
-// A private lake (CUDA graphs) only knows the first and the fourth: captured work holds on to addresses, so nothing in
-// it moves. Running out (S5) is the allocator's business: allocate just returns nothing.
+// A private lake (CUDA graphs) only knows its own free space and how to grow: captured work holds on to addresses, so
+// nothing in it moves. Running out (S5) is the allocator's business: allocate just returns nothing.
 #pragma once
 
 #include <optional>
 #include <vector>
 
 #include "pool/arena.h"
+#include "pool/recall.h"
 #include "pool/recurrence.h"
 #include "pool/retire.h"
 #include "pool/stitched.h"
@@ -82,11 +84,16 @@ class Lake {
  private:
   struct Donor {
     Chunk* chunk;
-    Bytes gap;  // of free memory around it
+    Bytes left;  // of the free run it lies in, bytes in chunks that are partly in use, which cannot move
   };
   struct Place {  // a window and the gap it lies in
     Gap gap;
     Window window;
+  };
+  struct Move {  // chunks that go where a run of addresses becomes complete
+    Address at;
+    std::vector<Chunk*> donors;
+    std::vector<Placement> pieces;
   };
   bool shared() const { return !pool_; }
   // Are sBlocks found again? Beyond the first hundred, at least two must have been for each one that is made: a program
@@ -95,6 +102,8 @@ class Lake {
   enum class Mixing : std::uint8_t { settled, any };  // whose free space a window may use
 
   Address find_room(Bytes size, Bytes requested, Stream stream);
+  Address take_again(Address place, Bytes size, Bytes requested, Lane lane, Stream stream);
+  Address take_known(SBlock* block, Bytes requested, Lane lane, Stream stream);
   Address make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Stream stream);
   Address hand_out(Extent* block, Bytes requested);
   Address take_fenced(Address at, Bytes size, Bytes requested, Lane lane, Stream stream);
@@ -104,18 +113,20 @@ class Lake {
   template <typename Visit>
   void each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visit) const;
   std::optional<Place> best_place(Bytes size, Bytes lack, Lane lane, Mixing mixing) const;
-  std::optional<Place> last_place(Bytes size, Lane lane) const;
-  std::vector<Donor> donors(Address from, Address to) const;
+  std::vector<Place> places(Bytes size, Lane lane) const;  // the best of every gap, those that lack least first
+  std::vector<Donor> donors() const;
   Address grow(Bytes size, Bytes requested, Lane lane, Stream stream);
   Address alias(Bytes size, Bytes requested, Lane lane, Stream stream);
-  Address rehome(const Place& place, Bytes size, Bytes requested, Lane lane, Stream stream);
-  bool carry_out(std::span<const Placement> plan, std::span<const Donor> donors, Lane lane, Stream stream);
+  std::optional<Move> plan(Bytes size, Bytes fresh, Lane lane);
+  Address rehome(const Move& move, Bytes size, Bytes requested, Lane lane, Stream stream);
+  bool carry_out(std::span<const Placement> plan, std::span<Chunk* const> donors, Lane lane, Stream stream);
 
   Supply& supply_;
   const PoolId pool_;
   Arena arena_;
   Stitched stitched_;
   Retirement retirement_;
+  Recall recall_;
   Recurrence recurrence_;
   std::int64_t aliased_ = 0;  // sBlocks that were made
   Bytes active_ = 0;

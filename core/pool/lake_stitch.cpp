@@ -24,7 +24,7 @@ Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
 // S3 for a size that comes again: the chunks keep their home and get a second address. Always the lowest chunks, so
 // that different sBlocks are made of the same memory and the rest is left alone.
 Address Lake::alias(Bytes size, Bytes requested, Lane lane, Stream stream) {
-  std::vector<Donor> lowest = donors(0, 0);
+  std::vector<Donor> lowest = donors();
   std::ranges::sort(lowest, {}, [](const Donor& donor) { return donor.chunk->home; });
   std::vector<Chunk*> chunks;
   Bytes total = 0;
@@ -48,35 +48,47 @@ Address Lake::alias(Bytes size, Bytes requested, Lane lane, Stream stream) {
   return block->address;
 }
 
-// S3 and S4 for the rest: free chunks leave their address for good.
-Address Lake::rehome(const Place& place, Bytes size, Bytes requested, Lane lane, Stream stream) {
-  const Window& window = place.window;
-  const std::vector<Donor> donors =
-      this->donors(round_down(window.at, supply_.page), round_up(window.at + size, supply_.page));
-  std::vector<Bytes> sizes;
-  const Bytes room = supply_.room();
-  Bytes within_reach = room;
-  for (const Donor& donor : donors) {
-    sizes.push_back(donor.chunk->size);
-    within_reach += donor.chunk->size;
+// The move that needs the fewest mappings and creates at most `fresh` bytes. A window between blocks may be bounded in
+// a way that the chunks at hand do not fill; the last one, at the arena's end, never is.
+std::optional<Lake::Move> Lake::plan(Bytes size, Bytes fresh, Lane lane) {
+  fresh = std::min(fresh, supply_.room());
+  const std::vector<Donor> all = donors();
+  for (const auto& [gap, window] : places(size, lane)) {
+    const Address from = round_down(window.at, supply_.page);
+    const Address to = round_up(window.at + size, supply_.page);
+    Move move{.at = window.at, .donors = {}, .pieces = {}};
+    std::vector<Bytes> sizes;
+    Bytes within_reach = fresh;
+    for (const Donor& donor : all) {
+      if (donor.chunk->home + donor.chunk->size > from && donor.chunk->home < to) continue;
+      move.donors.push_back(donor.chunk);
+      sizes.push_back(donor.chunk->size);
+      within_reach += donor.chunk->size;
+    }
+    if (window.unmapped > within_reach) continue;  // without pieces, which are many for a request beyond the device
+    move.pieces = fill(voids(gap, window, size, supply_.page), sizes, supply_.chunk_size(size),
+                       std::min(fresh, supply_.allowance(size)));
+    Bytes created = 0;
+    for (const Placement& piece : move.pieces)
+      if (piece.donor == Placement::fresh) created += piece.size;
+    if (created <= fresh) return move;
   }
-  if (window.unmapped > within_reach) return 0;  // without a plan, which is long for a request far beyond the device
-  const auto plan = fill(voids(place.gap, window, size, supply_.page), sizes, supply_.chunk_size(size),
-                         std::min(room, supply_.allowance(size)));
-  Bytes fresh = 0;
-  for (const Placement& piece : plan)
-    if (piece.donor == Placement::fresh) fresh += piece.size;
-  if (fresh > room || !carry_out(plan, donors, lane, stream)) return 0;
-  return take_fenced(window.at, size, requested, lane, stream);
+  return std::nullopt;
+}
+
+// S3 and S4 for the rest: free chunks leave their address for good.
+Address Lake::rehome(const Move& move, Bytes size, Bytes requested, Lane lane, Stream stream) {
+  if (!carry_out(move.pieces, move.donors, lane, stream)) return 0;
+  return take_fenced(move.at, size, requested, lane, stream);
 }
 
 // Puts the chunks where the plan says. New mappings are made before old ones are given up, so that a refusal of the
 // driver at any point can be undone; the old addresses retire behind the work that may still use them.
-bool Lake::carry_out(std::span<const Placement> plan, std::span<const Donor> donors, Lane lane, Stream stream) {
+bool Lake::carry_out(std::span<const Placement> plan, std::span<Chunk* const> donors, Lane lane, Stream stream) {
   Clock clock;
   for (const Placement& place : plan)
     if (place.donor != Placement::fresh) {
-      const Chunk* chunk = donors[place.donor].chunk;
+      const Chunk* chunk = donors[place.donor];
       arena_.merge_clocks(chunk->home, chunk->size, clock);
     }
   Fences::Ticket ticket;
@@ -89,7 +101,7 @@ bool Lake::carry_out(std::span<const Placement> plan, std::span<const Donor> don
   for (std::size_t i = 0; done && i < plan.size(); ++i) {
     const Placement& place = plan[i];
     Chunk* chunk = place.donor == Placement::fresh ? supply_.chunks.create(place.size, PoolKind::large, pool_)
-                                                   : donors[place.donor].chunk;
+                                                   : donors[place.donor];
     if (chunk == nullptr) {
       done = false;
       break;
@@ -146,7 +158,7 @@ bool Lake::trim(Bytes enough) {
   if (!supply_.fences.drain()) return false;
   (void)settle(true);
   Bytes given = 0;
-  for (const Donor& donor : donors(0, 0)) {
+  for (const Donor& donor : donors()) {
     if (given >= enough) break;
     Chunk* chunk = donor.chunk;
     if (chunk->aliases > 0) continue;  // an sBlock could not be dropped
@@ -162,7 +174,7 @@ bool Lake::trim(Bytes enough) {
 }
 
 Chunk* Lake::lend_page(Address to, Stream stream) {
-  for (const Donor& donor : donors(0, 0)) {
+  for (const Donor& donor : donors()) {
     Chunk* chunk = donor.chunk;
     if (chunk->size != supply_.page || chunk->aliases > 0) continue;
     const Address at = chunk->home;

@@ -19,15 +19,21 @@ Stitched::~Stitched() {
   }
 }
 
-SBlock* Stitched::find(Bytes request, Clock& clock) const {
-  for (auto [entry, end] = by_request_.equal_range(request); entry != end; ++entry) {
-    SBlock* block = entry->second;
-    auto free = [this](const Chunk* chunk) { return arena_.is_free(chunk->home, chunk->size); };
-    if (block->active || !std::ranges::all_of(block->chunks, free)) continue;
-    for (const Chunk* chunk : block->chunks) arena_.merge_clocks(chunk->home, chunk->size, clock);
-    return block;
-  }
+bool Stitched::idle(const SBlock* block) const {
+  auto free = [this](const Chunk* chunk) { return arena_.is_free(chunk->home, chunk->size); };
+  return !block->active && std::ranges::all_of(block->chunks, free);
+}
+
+SBlock* Stitched::find(Bytes request) const {
+  for (auto [entry, end] = by_request_.equal_range(request); entry != end; ++entry)
+    if (idle(entry->second)) return entry->second;
   return nullptr;
+}
+
+bool Stitched::usable(const SBlock* block, Clock& clock) const {
+  if (!idle(block)) return false;
+  for (const Chunk* chunk : block->chunks) arena_.merge_clocks(chunk->home, chunk->size, clock);
+  return true;
 }
 
 SBlock* Stitched::make(Bytes request, std::vector<Chunk*> chunks) {

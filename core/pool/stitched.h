@@ -33,8 +33,9 @@ class Stitched {
   Stitched(Supply& supply, Arena& arena);
   ~Stitched();  // the device must be idle
 
-  // An idle sBlock for exactly this request whose chunks are all free, or nullptr; merges their clocks into `clock`.
-  SBlock* find(Bytes request, Clock& clock) const;
+  SBlock* find(Bytes request) const;  // one for exactly this request that is idle and whose chunks are free, or nullptr
+  // Is the block idle, and are its chunks free? Merges their clocks into `clock`.
+  bool usable(const SBlock* block, Clock& clock) const;
   bool serves(Bytes request) const { return by_request_.contains(request); }
   // Maps the chunks, all of them free, in one run. nullptr: the driver refused, nothing changed.
   SBlock* make(Bytes request, std::vector<Chunk*> chunks);
@@ -52,6 +53,7 @@ class Stitched {
   void check() const;
 
  private:
+  bool idle(const SBlock* block) const;
   bool drop(SBlock* block);
 
   Supply& supply_;

@@ -65,8 +65,13 @@ struct Supply {
     return allowed > chunks.reserved() ? allowed - chunks.reserved() : 0;
   }
 
-  // Handles cost by the piece, but a chunk can only move as a whole: an eighth of the request is the compromise.
-  Bytes chunk_size(Bytes request) const { return std::clamp(round_down(request / 8, page), page, chunk_limit); }
+  // Handles cost by the piece, but a chunk can only move as a whole, and what is free in one that is partly in use is
+  // of little use to others: an eighth of the request is the compromise. Less while little is reserved, because then a
+  // model is loaded: its weights stay, and what is free between them comes in small pieces.
+  Bytes chunk_size(Bytes request) const {
+    const Bytes most = std::max(request / 80, chunks.reserved() / 1100);
+    return std::clamp(round_down(std::min(request / 8, most), page), page, chunk_limit);
+  }
 };
 
 }  // namespace gmlake

@@ -44,7 +44,8 @@ class Tally {
   Bytes allocated() const {  // bytes that the client has
     return static_cast<Bytes>(sides_[0].active[all_bytes] + sides_[1].active[all_bytes]);
   }
-  Bytes active() const;      // the same and what lingers
+  Bytes allocated_large() const { return static_cast<Bytes>(sides_[1].active[all_bytes]); }
+  Bytes active() const;      // all the client has, and what lingers
   Bytes high_water() const;  // the most it ever was, whichever peaks were reset
 
   void show(Statistics& statistics) const;

@@ -12,18 +12,21 @@ LAYERS = 12
 WARM = 8  # iterations in which a program may still be learned
 
 
-def iteration(lake: Lake, seed: int, main: int = 0, side: int = 1) -> None:
-    """Blocks that stay between blocks that go, then requests that only fit if the holes are joined."""
+def iteration(lake: Lake, seed: int, main: int = 0, side: int = 1) -> list[int]:
+    """Blocks that stay between blocks that go, then requests that only fit if the holes are joined. Where all were."""
     random = Random(seed)
     kept, passing = [], []
     for layer in range(LAYERS):
         kept.append(lake.take(random.randrange(4, 13) * MIB, main))
         passing.append(lake.take(random.randrange(5, 18) * MIB, side if layer % 3 == 2 else main))
     lake.give(*passing)
-    lake.give(lake.take(90 * MIB, main))
-    lake.give(lake.take(70 * MIB, side))
+    large = []
+    for size, stream in ((90 * MIB, main), (70 * MIB, side)):
+        large.append(lake.take(size, stream))
+        lake.give(large[-1])
     random.shuffle(kept)
     lake.give(*kept)
+    return [*kept, *passing, *large]
 
 
 @pytest.mark.parametrize(("capacity", "limit"), [(320 * MIB, None), (64 * GIB, None), (64 * GIB, 320 * MIB)])
@@ -36,6 +39,36 @@ def test_no_memory_call_once_the_program_repeats_itself(capacity: int, limit: in
     for _ in range(5):
         iteration(lake, seed)
     assert lake.memory_calls() == before
+
+
+@pytest.mark.parametrize("seed", range(0, 10, 2))
+def test_two_shapes_that_take_turns_come_to_rest_too(seed: int) -> None:
+    lake = Lake(capacity=320 * MIB)
+    for _ in range(WARM):
+        iteration(lake, seed)
+        iteration(lake, seed + 1)
+    before = lake.memory_calls()
+    for _ in range(3):
+        iteration(lake, seed)
+        iteration(lake, seed + 1)
+    assert lake.memory_calls() == before
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_request_gets_the_place_it_had(seed: int) -> None:
+    lake = Lake(capacity=320 * MIB)
+    for _ in range(WARM):
+        iteration(lake, seed)
+    assert iteration(lake, seed) == iteration(lake, seed)
+
+
+def test_places_are_forgotten_with_the_memory_they_were_in() -> None:
+    lake = Lake(capacity=320 * MIB)
+    for _ in range(WARM):
+        iteration(lake, 1)
+        lake.allocator.trim()
+        lake.allocator.check()
+    assert lake.stat("reserved_bytes") == 0
 
 
 def test_a_stitched_block_is_there_again() -> None:

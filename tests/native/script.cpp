@@ -102,7 +102,7 @@ class Author {
 
 std::vector<Step> script() {
   Author author;
-  for (int repetition = 0; repetition < 4; ++repetition) author.iteration(1, 0, 1);
+  for (unsigned step = 0; step < 6; ++step) author.iteration(1 + step % 2, 0, 1);
   author.capture(2);
   author.hold(1);
   author.iteration(2, 0, 1);

@@ -1,0 +1,73 @@
+// Where was this request served the last time? A training program asks for the same things in the same order in every
+// step. If each of them gets the place it had, all that follow find the layout they had, and no driver call is left to
+// make. A *point* of a program is told by the request, by what the client holds at that moment and by the requests
+// before it. The table keeps the place of every point; whether points are met again tells whether the program repeats
+// itself. Fixed size: the oldest give way. A place is a hint, no more: who gets one looks whether it is free.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "base/vocabulary.h"
+#include "base/zeroed.h"
+#include "order/clock.h"
+
+namespace gmlake {
+
+class Recall {
+ public:
+  // Moves on to the point of this request. Its place there, or 0.
+  Address next(Bytes size, Bytes held, Lane lane) {
+    point_ = ((size + lane) ^ held * 0xD6E8FEB86659FD93u ^ advance(size)) * 0xC2B2AE3D27D4EB4Fu;
+    std::uint64_t* rows = pair();
+    if (!is_mine(rows[0]) && is_mine(rows[1])) std::swap(rows[0], rows[1]);
+    known_ = is_mine(rows[0]);
+    confidence_ = known_ ? sure : std::max(confidence_ - 1, 0);
+    return known_ ? (rows[0] & place_bits) * unit : 0;
+  }
+
+  void note(Address place) {  // of the request under way
+    std::uint64_t* rows = pair();
+    if (!known_) rows[1] = rows[0];
+    rows[0] = (point_ & ~place_bits) | (place / unit & place_bits);
+  }
+
+  bool repeats() const { return confidence_ > 0; }
+
+ private:
+  static constexpr Bytes unit = 512;  // every place is a multiple
+  static constexpr std::uint64_t place_bits = (std::uint64_t{1} << 40) - 1;
+  static constexpr std::size_t row_count = std::size_t{1} << 17;
+  static constexpr int sure = 8;
+
+  static constexpr std::size_t window = 96;  // enough to tell one layer of a model from another
+  static constexpr std::uint64_t factor = 0x9E3779B97F4A7C15u;
+  static constexpr std::uint64_t power(std::size_t exponent) {
+    return exponent == 0 ? 1 : factor * power(exponent - 1);
+  }
+
+  // A rolling hash of the last requests.
+  std::uint64_t advance(Bytes size) {
+    Bytes& slot = requests_[turn_++ % window];
+    history_ = history_ * factor + size - slot * power(window);
+    slot = size;
+    return history_;
+  }
+
+  // A row holds the upper bits of a point and its place. Two are looked at, of which the first was used last.
+  std::uint64_t* pair() const { return &rows_[(point_ >> 20) % row_count / 2 * 2]; }
+  bool is_mine(std::uint64_t row) const { return ((row ^ point_) & ~place_bits) == 0; }
+
+  Zeroed<std::uint64_t> rows_{row_count};
+  std::array<Bytes, window> requests_{};
+  std::size_t turn_ = 0;
+  std::uint64_t history_ = 0;
+  std::uint64_t point_ = 0;  // of the request under way
+  bool known_ = false;
+  int confidence_ = 0;  // how many more unknown points it takes to doubt that the program repeats itself
+};
+
+}  // namespace gmlake
