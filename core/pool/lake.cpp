@@ -82,10 +82,14 @@ Address Lake::take_again(Address place, Bytes size, Bytes requested, Lane lane, 
     SBlock* block = stitched_.at(place);
     return block != nullptr && block->serves == size ? take_known(block, requested, lane, stream) : 0;
   }
-  Extent* extent = arena_.starting_at(place);
-  if (extent != nullptr && extent->state == Extent::State::free && extent->size >= size &&
-      supply_.fences.settled(extent->clock, lane)) [[likely]]
-    return hand_out(arena_.take(extent, size, Extent::State::live, lane), requested);
+  Extent* extent = arena_.covering(place);
+  if (extent->state != Extent::State::free) return 0;
+  if (extent->end() >= place + size && supply_.fences.settled(extent->clock, lane)) [[likely]] {
+    const bool front = extent->address == place;
+    return hand_out(front ? arena_.take(extent, size, Extent::State::live, lane)
+                          : arena_.take(place, size, Extent::State::live, lane),
+                    requested);
+  }
   return arena_.is_free(place, size) ? take_fenced(place, size, requested, lane, stream) : 0;
 }
 

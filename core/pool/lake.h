@@ -96,9 +96,9 @@ class Lake {
     std::vector<Placement> pieces;
   };
   bool shared() const { return !pool_; }
-  // Are sBlocks found again? Beyond the first hundred, at least two must have been for each one that is made: a program
+  // Are sBlocks found again? Beyond the first 200, at least two must have been for each one that is made: a program
   // whose layout differs in every step would make them for nothing, and each maps all that it serves.
-  bool aliasing_pays() const { return aliased_ < 100 + supply_.statistics.sblock_hits / 2; }
+  bool aliasing_pays() const { return aliased_ < 200 + supply_.statistics.sblock_hits / 2; }
   enum class Mixing : std::uint8_t { settled, any };  // whose free space a window may use
 
   Address find_room(Bytes size, Bytes requested, Stream stream);

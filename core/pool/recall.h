@@ -40,7 +40,7 @@ class Recall {
  private:
   static constexpr Bytes unit = 512;  // every place is a multiple
   static constexpr std::uint64_t place_bits = (std::uint64_t{1} << 40) - 1;
-  static constexpr std::size_t row_count = std::size_t{1} << 17;
+  static constexpr std::size_t row_count = std::size_t{1} << 15;
   static constexpr int sure = 8;
 
   static constexpr std::size_t window = 96;  // enough to tell one layer of a model from another

@@ -67,9 +67,10 @@ struct Supply {
 
   // Handles cost by the piece, but a chunk can only move as a whole, and what is free in one that is partly in use is
   // of little use to others: an eighth of the request is the compromise. Less while little is reserved, because then a
-  // model is loaded: its weights stay, and what is free between them comes in small pieces.
+  // model is loaded: its weights stay, and what is free between them comes in small pieces. And no more than 16 MiB
+  // but for the largest of requests.
   Bytes chunk_size(Bytes request) const {
-    const Bytes most = std::max(request / 80, chunks.reserved() / 1100);
+    const Bytes most = std::max(request / 64, std::min(chunks.reserved() / 1100, 16 * MiB));
     return std::clamp(round_down(std::min(request / 8, most), page), page, chunk_limit);
   }
 };
