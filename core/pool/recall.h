@@ -51,9 +51,10 @@ class Recall {
 
   // A rolling hash of the last requests.
   std::uint64_t advance(Bytes size) {
-    Bytes& slot = requests_[turn_++ % window];
-    history_ = history_ * factor + size - slot * power(window);
-    slot = size;
+    Bytes& oldest = requests_[turn_];
+    turn_ = turn_ + 1 < window ? turn_ + 1 : 0;
+    history_ = history_ * factor + size - oldest * power(window);
+    oldest = size;
     return history_;
   }
 
