@@ -102,6 +102,27 @@ def test_the_page_shows_what_was_promised(page: str) -> None:
             assert int(gmlake) > int(caching)
 
 
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Result]:
+    """The whole suite on GMLake."""
+    chosen = suites()["paper"]
+    results = run(chosen, ["gmlake"], settings(smallest=False), Kept(tmp_path_factory.mktemp("paper")))
+    return {workload.id: result for workload, result in zip(chosen, results, strict=True)}
+
+
+def test_no_workload_wastes_two_percent(paper: dict[str, Result]) -> None:
+    assert len(paper) >= 76
+    assert {name: result.utilisation for name, result in paper.items() if result.utilisation < 0.98} == {}
+
+
+def test_what_repeats_comes_to_rest(paper: dict[str, Result]) -> None:
+    """With offload the order of requests changes from step to step, whatever the lengths are."""
+    repeating = {name: result for name, result in paper.items() if name.endswith("/fix") and "RO/" not in name}
+    assert len(repeating) >= 50
+    busy = {name: result.iteration_driver_calls for name, result in repeating.items()}
+    assert {name: calls for name, calls in busy.items() if set(calls[5:]) != {0}} == {}
+
+
 def _section(page: str, title: str) -> list[str]:
     rows = page.partition(f"### {title}\n")[2].partition("\n### ")[0].splitlines()
     return [line for line in rows if line.startswith("|")]
