@@ -19,9 +19,21 @@ Stitched::~Stitched() {
   }
 }
 
+// Calls visit(at, size) for the homes of the chunks, neighbours at once, until it returns false. Did it never?
+template <typename Visit>
+bool Stitched::each_home(const SBlock* block, Visit visit) {
+  const auto& chunks = block->chunks;
+  for (std::size_t first = 0; first < chunks.size();) {
+    const Address at = chunks[first]->home;
+    Address end = at;
+    for (; first < chunks.size() && chunks[first]->home == end; ++first) end += chunks[first]->size;
+    if (!visit(at, end - at)) return false;
+  }
+  return true;
+}
+
 bool Stitched::idle(const SBlock* block) const {
-  auto free = [this](const Chunk* chunk) { return arena_.is_free(chunk->home, chunk->size); };
-  return !block->active && std::ranges::all_of(block->chunks, free);
+  return !block->active && each_home(block, [this](Address at, Bytes size) { return arena_.is_free(at, size); });
 }
 
 SBlock* Stitched::find(Bytes request) const {
@@ -32,8 +44,10 @@ SBlock* Stitched::find(Bytes request) const {
 
 bool Stitched::usable(const SBlock* block, Clock& clock) const {
   if (!idle(block)) return false;
-  for (const Chunk* chunk : block->chunks) arena_.merge_clocks(chunk->home, chunk->size, clock);
-  return true;
+  return each_home(block, [&](Address at, Bytes size) {
+    arena_.merge_clocks(at, size, clock);
+    return true;
+  });
 }
 
 SBlock* Stitched::make(Bytes request, std::vector<Chunk*> chunks) {
@@ -62,8 +76,10 @@ void Stitched::activate(SBlock* block, Lane user) {
   block->user = user;
   block->uses = 0;
   block->last_use = ++tick_;
-  for (const Chunk* chunk : block->chunks)
-    block->lent.push_back(arena_.take(chunk->home, chunk->size, Extent::State::lent, user));
+  (void)each_home(block, [&](Address at, Bytes size) {
+    block->lent.push_back(arena_.take(at, size, Extent::State::lent, user));
+    return true;
+  });
 }
 
 void Stitched::deactivate(SBlock* block, const Clock& clock) {

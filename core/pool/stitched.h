@@ -20,7 +20,7 @@ struct SBlock {
   Bytes serves = 0;     // the request it was made for
   Bytes requested = 0;  // by the client that has it now
   std::vector<Chunk*> chunks;
-  std::vector<Extent*> lent;  // the chunks' homes, while it is active
+  std::vector<Extent*> lent;  // the chunks' homes, neighbours at once, while it is active
   std::uint64_t last_use = 0;
   Lane user = 0;
   LaneSet uses = 0;
@@ -53,6 +53,8 @@ class Stitched {
   void check() const;
 
  private:
+  template <typename Visit>
+  static bool each_home(const SBlock* block, Visit visit);
   bool idle(const SBlock* block) const;
   bool drop(SBlock* block);
 
