@@ -16,7 +16,9 @@ from tests.emulator.running import Emulated
 
 from .conftest import HERE
 
-SIZES = (1000, 300_000, 3 << 20, 40 << 20)
+# The largest first: to a program that repeats itself, as those before it would make this one look, a new size would be
+# served stitched from what is free between the blocks below, and such a block costs by its pieces.
+SIZES = (40 << 20, 3 << 20, 300_000, 1000)
 PROGRAM = """
 import ctypes, os, sys, torch
 assert torch.__version__.startswith("2.14"), "the places of virtual functions are those of 2.14"
