@@ -20,6 +20,9 @@ using LaneSet = std::uint8_t;  // a bit per lane
 constexpr LaneSet only(Lane lane) {
   return static_cast<LaneSet>(1u << lane);
 }
+constexpr unsigned others(Lane lane) {  // all that are not in order with it; the streams of the crowd are not even so
+  return lane == crowd ? ~0u : ~(1u << lane);
+}
 
 template <typename Visit>
 void each_lane(unsigned lanes, Visit visit) {

@@ -30,8 +30,7 @@ class Fences {
   // May a stream of this lane use the memory without waiting?
   bool settled(const Clock& clock, Lane lane) const {
     bool all = true;
-    const unsigned in_order = lane == crowd ? 0 : only(lane);
-    each_lane(clock.lanes() & ~in_order, [&](Lane other) { all = all && clock.epoch(other) <= done_[lane][other]; });
+    each_lane(clock.lanes() & others(lane), [&](Lane other) { all = all && clock.epoch(other) <= done_[lane][other]; });
     return all;
   }
 

@@ -39,44 +39,44 @@ Extent* Arena::fit_large(Index& index, Bytes size) const {
 }
 
 Extent* Arena::covering(Address address) const {
-  std::size_t page = std::min(page_of(address), starts_.size() - 1);
-  if (starts_[page] == nullptr || starts_[page]->address > address) {  // the last start before this page
-    std::size_t word = page / word_bits;
-    std::uint64_t bits = occupied_[word] & (bit(page) - 1);
+  std::size_t slot = std::min(slot_of(address), starts_.size() - 1);
+  if (starts_[slot] == nullptr || starts_[slot]->address > address) {  // the last start before this slot
+    std::size_t word = slot / word_bits;
+    std::uint64_t bits = occupied_[word] & (bit(slot) - 1);
     while (bits == 0) bits = occupied_[--word];
-    page = word * word_bits + static_cast<std::size_t>(std::bit_width(bits)) - 1;
+    slot = word * word_bits + static_cast<std::size_t>(std::bit_width(bits)) - 1;
   }
-  Extent* extent = starts_[page];
+  Extent* extent = starts_[slot];
   while (extent->end() <= address) extent = extent->next;
   return extent;
 }
 
-// Pages in which nothing idle begins are skipped by the bitmap, and those that only seemed to have something leave it.
+// Slots in which nothing idle begins are skipped by the bitmap, and those that only seemed to have something leave it.
 const Extent* Arena::idle_from(const Extent* extent) const {
-  for (bool whole_page = false; extent != nullptr; whole_page = true) {
-    std::size_t page = page_of(extent->address);
-    for (; extent != nullptr && page_of(extent->address) == page; extent = extent->next)
+  for (bool whole_slot = false; extent != nullptr; whole_slot = true) {
+    std::size_t slot = slot_of(extent->address);
+    for (; extent != nullptr && slot_of(extent->address) == slot; extent = extent->next)
       if (extent->idle()) return extent;
-    if (whole_page) idle_[page / word_bits] &= ~bit(page);
+    if (whole_slot) idle_[slot / word_bits] &= ~bit(slot);
     do {
-      page = next_idle_page(page + 1);
-      if (page == idle_.size() * word_bits) return nullptr;
-      extent = starts_[page];
-      if (extent == nullptr) idle_[page / word_bits] &= ~bit(page);
+      slot = next_idle_slot(slot + 1);
+      if (slot == idle_.size() * word_bits) return nullptr;
+      extent = starts_[slot];
+      if (extent == nullptr) idle_[slot / word_bits] &= ~bit(slot);
     } while (extent == nullptr);
   }
   return nullptr;
 }
 
-std::size_t Arena::next_idle_page(std::size_t page) const {
-  std::size_t word = page / word_bits;
+std::size_t Arena::next_idle_slot(std::size_t slot) const {
+  std::size_t word = slot / word_bits;
   if (word >= idle_.size()) return idle_.size() * word_bits;
-  std::uint64_t pages = idle_[word] & (~std::uint64_t{0} << page % word_bits);
-  while (pages == 0) {
+  std::uint64_t slots = idle_[word] & (~std::uint64_t{0} << slot % word_bits);
+  while (slots == 0) {
     if (++word == idle_.size()) return word * word_bits;
-    pages = idle_[word];
+    slots = idle_[word];
   }
-  return word * word_bits + static_cast<std::size_t>(std::countr_zero(pages));
+  return word * word_bits + static_cast<std::size_t>(std::countr_zero(slots));
 }
 
 bool Arena::any_free() const {
@@ -190,21 +190,21 @@ void Arena::link_after(Extent* extent, Extent* before) {
   extent->next = before->next;
   before->next = extent;
   if (extent->next != nullptr) extent->next->previous = extent;
-  const std::size_t page = page_of(extent->address);
-  if (page >= starts_.size()) reach(extent->address + page_);
-  if (page_of(before->address) != page) {  // the first of its page
-    starts_[page] = extent;
-    occupied_[page / word_bits] |= bit(page);
+  const std::size_t slot = slot_of(extent->address);
+  if (slot >= starts_.size()) reach(extent->address + page_);
+  if (slot_of(before->address) != slot) {  // the first of its slot
+    starts_[slot] = extent;
+    occupied_[slot / word_bits] |= bit(slot);
   }
 }
 
 void Arena::unlink(Extent* extent) {
-  const std::size_t page = page_of(extent->address);
-  if (starts_[page] == extent) {
+  const std::size_t slot = slot_of(extent->address);
+  if (starts_[slot] == extent) {
     Extent* next = extent->next;
-    const bool same = next != nullptr && page_of(next->address) == page;
-    starts_[page] = same ? next : nullptr;
-    if (!same) occupied_[page / word_bits] &= ~bit(page);
+    const bool same = next != nullptr && slot_of(next->address) == slot;
+    starts_[slot] = same ? next : nullptr;
+    if (!same) occupied_[slot / word_bits] &= ~bit(slot);
   }
   if (extent->previous != nullptr) extent->previous->next = extent->next;
   if (extent->next != nullptr) extent->next->previous = extent->previous;
@@ -239,11 +239,11 @@ Extent* Arena::join_previous(Extent* extent, Extent::State state) {
 
 void Arena::reach(Address end) {
   const std::size_t pages = page_of(std::min(end, range_ + size_) + page_ - 1);
-  if (pages <= starts_.size()) return;
-  const std::size_t wanted = std::max(pages, 2 * starts_.size());
-  starts_.resize(wanted);
+  if (pages <= chunks_.size()) return;
+  const std::size_t wanted = std::max(pages, 2 * chunks_.size());
   chunks_.resize(wanted);
-  occupied_.resize(wanted / word_bits + 1);
+  starts_.resize(wanted * page_ / slot_size);
+  occupied_.resize(starts_.size() / word_bits + 1);
   idle_.resize(occupied_.size());
   cells_.resize(wanted * page_ / large + 1);
   for (auto& index : index_)
@@ -260,8 +260,8 @@ void Arena::check() const {
     if (extent->address != at) fail("extents do not tile the range", extent->address);
     if (extent->size == 0 || extent->size % unit != 0) fail("an extent has an odd size", at);
     if (joins(extent->next, extent->state, extent->owner)) fail("neighbours were not joined", at);
-    if (extent->idle() && next_idle_page(page_of(at)) != page_of(at)) fail("an idle extent is not in its bitmap", at);
-    if (starting_at(at) != extent || covering(at + extent->size - 1) != extent) fail("the page index is wrong", at);
+    if (extent->idle() && next_idle_slot(slot_of(at)) != slot_of(at)) fail("an idle extent is not in its bitmap", at);
+    if (starting_at(at) != extent || covering(at + extent->size - 1) != extent) fail("the index of slots is wrong", at);
     for (Address page = round_up(at - range_, page_) + range_; page < std::min(extent->end(), top_); page += page_)
       if ((chunk_at(page) != nullptr) != extent->mapped()) fail("mapped extents and chunks differ", page);
     if (extent->state == Extent::State::free) {

@@ -39,9 +39,9 @@ class Arena {
     return fit_large(*index, size);
   }
   Extent* starting_at(Address address) const {  // the extent that begins exactly there, or nullptr
-    const std::size_t page = page_of(address);
-    if (page >= starts_.size()) return nullptr;
-    Extent* extent = starts_[page];
+    const std::size_t slot = slot_of(address);
+    if (slot >= starts_.size()) return nullptr;
+    Extent* extent = starts_[slot];
     while (extent != nullptr && extent->address < address) extent = extent->next;
     return extent != nullptr && extent->address == address ? extent : nullptr;
   }
@@ -81,13 +81,16 @@ class Arena {
 
  private:
   std::size_t page_of(Address address) const { return (address - range_) >> page_shift_; }
+  // Extents are looked up by slots of 1 MiB, in which hardly more than one begins: the blocks of an arena are larger.
+  static constexpr Bytes slot_size = Bytes{1} << 20;
+  std::size_t slot_of(Address address) const { return (address - range_) / slot_size; }
   static constexpr std::size_t word_bits = 64;
-  static std::uint64_t bit(std::size_t page) { return std::uint64_t{1} << page % word_bits; }
+  static std::uint64_t bit(std::size_t slot) { return std::uint64_t{1} << slot % word_bits; }
   void note_idle(const Extent* extent) {
-    const std::size_t page = page_of(extent->address);
-    idle_[page / word_bits] |= bit(page);
+    const std::size_t slot = slot_of(extent->address);
+    idle_[slot / word_bits] |= bit(slot);
   }
-  std::size_t next_idle_page(std::size_t page) const;  // from this one on
+  std::size_t next_idle_slot(std::size_t slot) const;  // from this one on
   Extent* make(const Extent& like) {
     if (spare_ == nullptr) [[unlikely]]
       add_spares();
@@ -160,9 +163,9 @@ class Arena {
   Bytes page_;
   int page_shift_;  // a page is a power of two
   Extent* first_extent_ = nullptr;
-  std::vector<Extent*> starts_;          // per page: the first extent that begins in it
-  std::vector<std::uint64_t> occupied_;  // a bit per page: does any extent begin in it?
-  // A bit per page: may an idle extent begin in it? Set when one does, cleared by who looks and finds none.
+  std::vector<Extent*> starts_;          // per slot: the first extent that begins in it
+  std::vector<std::uint64_t> occupied_;  // a bit per slot: does any extent begin in it?
+  // A bit per slot: may an idle extent begin in it? Set when one does, cleared by who looks and finds none.
   mutable std::vector<std::uint64_t> idle_;
   std::vector<Chunk*> chunks_;  // per page: the chunk at home there
   std::array<std::unique_ptr<Index>, lane_count> index_;

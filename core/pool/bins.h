@@ -77,23 +77,18 @@ class Bins {
     head = node;
   }
 
-  // As insert, but behind the nodes of lower address among the first few: of equals the lowest is then taken first, or
-  // nearly so, at a bounded price.
+  // As insert, but behind the first if that has the lower address: of equals the lowest is then taken first, or nearly
+  // so, at the price of one comparison.
   void insert_by_address(Node* node, std::size_t size) {
-    Node* before = nullptr;
-    Node* after = heads_[size];
-    for (int step = 0; step < 8 && after != nullptr && after->address < node->address; ++step) {
-      before = after;
-      after = after->bin_next;
-    }
-    if (before == nullptr) {
+    Node* head = heads_[size];
+    if (head == nullptr || head->address > node->address) {
       insert(node, size);
       return;
     }
-    node->bin_previous = before;
-    node->bin_next = after;
-    before->bin_next = node;
-    if (after != nullptr) after->bin_previous = node;
+    node->bin_previous = head;
+    node->bin_next = head->bin_next;
+    if (head->bin_next != nullptr) head->bin_next->bin_previous = node;
+    head->bin_next = node;
   }
 
   void erase(Node* node, std::size_t size) {

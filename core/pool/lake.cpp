@@ -11,6 +11,7 @@ namespace gmlake {
 Lake::Lake(Supply& supply, PoolId pool, Address range, Bytes size)
     : supply_(supply),
       pool_(pool),
+      shared_(!pool),
       arena_(range, size, supply.page),
       stitched_(supply, arena_),
       retirement_(supply.chunks, supply.fences, [this](Address at, Bytes bytes) { arena_.bury(at, bytes); }) {}
@@ -28,7 +29,7 @@ Lake::~Lake() {
 Address Lake::allocate(Bytes size, Bytes requested, Stream stream) {
   const Address at = find_room(size, requested, stream);
   if (at == 0) return 0;
-  if (shared()) recall_.note(at);
+  if (shared_) recall_.note(at);
   active_ += size;
   return at;
 }
@@ -68,7 +69,7 @@ void Lake::free(Block block, Bytes size, const Clock& clock) {
 
 Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
   const Lane lane = supply_.fences.lane(stream);
-  if (shared())
+  if (shared_)
     if (const Address place = recall_.next(size, supply_.tally.allocated_large(), lane); place != 0)
       if (const Address at = take_again(place, size, requested, lane, stream); at != 0) return at;
   Extent* own = arena_.fit(lane, size);
@@ -104,7 +105,7 @@ Address Lake::take_known(SBlock* block, Bytes requested, Lane lane, Stream strea
 
 // The ways to find room that may cost something. What the lane owns, if there is something, is still used by others.
 Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Stream stream) {
-  if (!shared()) return grow(size, requested, lane, stream);
+  if (!shared_) return grow(size, requested, lane, stream);
   if (own != nullptr && supply_.fences.wait(own->clock, stream))
     return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
 
@@ -169,7 +170,7 @@ void Lake::each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visi
   auto usable = [&](const Extent* extent) {
     if (extent->state == Extent::State::hole) return true;
     return extent->state == Extent::State::free && (mixing == Mixing::any || extent->owner == lane ||
-                                                    (shared() && supply_.fences.settled(extent->clock, lane)));
+                                                    (shared_ && supply_.fences.settled(extent->clock, lane)));
   };
   Gap gap;
   for (const Extent* extent = arena_.idle_from(arena_.first()); extent != nullptr; extent = arena_.idle_from(extent)) {

@@ -95,7 +95,6 @@ class Lake {
     std::vector<Chunk*> donors;
     std::vector<Placement> pieces;
   };
-  bool shared() const { return !pool_; }
   // Are sBlocks found again? Beyond the first 200, at least two must have been for each one that is made: a program
   // whose layout differs in every step would make them for nothing, and each maps all that it serves.
   bool aliasing_pays() const { return aliased_ < 200 + supply_.statistics.sblock_hits / 2; }
@@ -123,6 +122,7 @@ class Lake {
 
   Supply& supply_;
   const PoolId pool_;
+  const bool shared_;  // the ordinary pool's, whose memory moves
   Arena arena_;
   Stitched stitched_;
   Retirement retirement_;

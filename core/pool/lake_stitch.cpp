@@ -12,7 +12,7 @@ namespace gmlake {
 Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
   // A private pool has no other way to get memory than to grow, whatever the target says; nor has anybody else while a
   // stream captures, because what that stream used cannot be fenced.
-  const bool only_way = !shared() || supply_.fences.capturing();
+  const bool only_way = !shared_ || supply_.fences.capturing();
   const Bytes allowed = only_way ? std::numeric_limits<Bytes>::max() : supply_.allowance(size);
   const std::optional<Place> place = best_place(size, allowed, lane, Mixing::settled);
   if (!place || place->window.unmapped > allowed || place->window.unmapped > supply_.room()) return 0;

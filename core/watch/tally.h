@@ -16,17 +16,17 @@ class Tally {
   [[gnu::always_inline]] void allocate(PoolKind kind, Bytes bytes, Bytes requested) {
     Side& side = this->side(kind);
     const Side& other = sides_[&side == sides_.data()];
-    bool peak = false;
+    std::int64_t room = 0;  // below the peaks; negative if anything is above its own
     auto add = [&](Measure measure, std::int64_t amount) {
       const std::int64_t active = side.active[measure] += amount;
       side.ever[measure] += amount;
-      peak |= active > side.peak[measure];
-      peak |= active + other.active[measure] > all_.peak[measure];
+      room |= side.peak[measure] - active;
+      room |= all_.peak[measure] - active - other.active[measure];
     };
     add(blocks, 1);
     add(all_bytes, static_cast<std::int64_t>(bytes));
     add(asked_bytes, static_cast<std::int64_t>(requested));
-    if (peak) [[unlikely]]
+    if (room < 0) [[unlikely]]
       raise_peaks();
   }
 
