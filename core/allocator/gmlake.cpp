@@ -102,14 +102,14 @@ inline void GMLakeAllocator::free(const Block& block, const Clock& clock, Bytes 
 
 Address GMLakeAllocator::allocate(Bytes size, Stream stream) {
   if (size == 0) return 0;
-  if (size > absurd)
-    throw InvalidArgument("cannot allocate " + std::to_string(size) + " bytes: a request is at most 128 TiB");
+  if (size > absurd) [[unlikely]]
+    refuse(size);
   const Guard guard(lock_);
   Pool& pool = route(stream);
   if (!limbo_.empty() || !waiting_.empty()) (void)settle_limbo(false);
   const Bytes rounded = round_up(size, unit);
   const bool small = rounded <= supply_.policy.small_limit;
-  Address address = try_allocate(pool, rounded, size, stream);
+  Address address = small ? pool.small.allocate(rounded, size, stream) : pool.lake.allocate(rounded, size, stream);
   if (address == 0) [[unlikely]]
     address = climb(pool, rounded, size, stream);
   if (small)
@@ -198,6 +198,10 @@ void GMLakeAllocator::set_limit(Bytes reserved) {
 Address GMLakeAllocator::try_allocate(Pool& pool, Bytes rounded, Bytes size, Stream stream) {
   return rounded <= supply_.policy.small_limit ? pool.small.allocate(rounded, size, stream)
                                                : pool.lake.allocate(rounded, size, stream);
+}
+
+void GMLakeAllocator::refuse(Bytes size) {
+  throw InvalidArgument("cannot allocate " + std::to_string(size) + " bytes: a request is at most 128 TiB");
 }
 
 GMLakeAllocator::Block GMLakeAllocator::look_up(Address address) const {

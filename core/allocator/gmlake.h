@@ -123,6 +123,7 @@ class GMLakeAllocator final : public Allocator {
   void give_back_everything();
   void refresh_inactive() const;
   [[noreturn]] void out_of_memory(Bytes size);
+  [[noreturn]] static void refuse(Bytes size);
 
   mutable Lock lock_;
   mutable Supply supply_;

@@ -91,7 +91,7 @@ class Bins {
     head->bin_next = node;
   }
 
-  void erase(Node* node, std::size_t size) {
+  [[gnu::always_inline]] void erase(Node* node, std::size_t size) {
     if (node->bin_next != nullptr) node->bin_next->bin_previous = node->bin_previous;
     if (node->bin_previous != nullptr)
       node->bin_previous->bin_next = node->bin_next;

@@ -26,14 +26,6 @@ Lake::~Lake() {
   }
 }
 
-Address Lake::allocate(Bytes size, Bytes requested, Stream stream) {
-  const Address at = find_room(size, requested, stream);
-  if (at == 0) return 0;
-  if (shared_) recall_.note(at);
-  active_ += size;
-  return at;
-}
-
 bool Lake::allocate_at(Address at, Bytes size, Bytes requested, Stream stream) {
   if (!arena_.contains(at) || !arena_.is_free(at, size)) return false;
   (void)hand_out(arena_.take(at, size, Extent::State::live, supply_.fences.lane(stream)), requested);
@@ -65,17 +57,6 @@ void Lake::free(Block block, Bytes size, const Clock& clock) {
     stitched_.deactivate(block.stitched, clock);
   else
     arena_.give_back(block.extent, clock);
-}
-
-Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
-  const Lane lane = supply_.fences.lane(stream);
-  if (shared_)
-    if (const Address place = recall_.next(size, supply_.tally.allocated_large(), lane); place != 0)
-      if (const Address at = take_again(place, size, requested, lane, stream); at != 0) return at;
-  Extent* own = arena_.fit(lane, size);
-  if (own != nullptr && supply_.fences.settled(own->clock, lane)) [[likely]]
-    return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
-  return make_room(own, size, requested, lane, stream);
 }
 
 Address Lake::take_again(Address place, Bytes size, Bytes requested, Lane lane, Stream stream) {
@@ -140,11 +121,6 @@ bool Lake::settle(bool wait) {
   return own && stitched;
 }
 
-Address Lake::hand_out(Extent* block, Bytes requested) {
-  block->requested = requested;
-  return block->address;
-}
-
 // Takes free space that may still be in use by other lanes, or that of several owners.
 Address Lake::take_fenced(Address at, Bytes size, Bytes requested, Lane lane, Stream stream) {
   Clock clock;
@@ -169,8 +145,8 @@ template <typename Visit>
 void Lake::each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visit) const {
   auto usable = [&](const Extent* extent) {
     if (extent->state == Extent::State::hole) return true;
-    return extent->state == Extent::State::free && (mixing == Mixing::any || extent->owner == lane ||
-                                                    (shared_ && supply_.fences.settled(extent->clock, lane)));
+    return extent->state == Extent::State::free &&
+           (mixing == Mixing::any || extent->owner == lane || (shared_ && supply_.fences.settled(extent->clock, lane)));
   };
   Gap gap;
   for (const Extent* extent = arena_.idle_from(arena_.first()); extent != nullptr; extent = arena_.idle_from(extent)) {

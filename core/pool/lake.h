@@ -104,7 +104,10 @@ class Lake {
   Address take_again(Address place, Bytes size, Bytes requested, Lane lane, Stream stream);
   Address take_known(SBlock* block, Bytes requested, Lane lane, Stream stream);
   Address make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Stream stream);
-  Address hand_out(Extent* block, Bytes requested);
+  static Address hand_out(Extent* block, Bytes requested) {
+    block->requested = requested;
+    return block->address;
+  }
   Address take_fenced(Address at, Bytes size, Bytes requested, Lane lane, Stream stream);
   Extent* borrow(Bytes size, Lane lane, bool settled) const;
   // Calls visit(gap) for the gaps of at least this size that lack no more memory than `lack`, at least where they lack
@@ -131,5 +134,25 @@ class Lake {
   std::int64_t aliased_ = 0;  // sBlocks that were made
   Bytes active_ = 0;
 };
+
+inline Address Lake::allocate(Bytes size, Bytes requested, Stream stream) {
+  const Address at = find_room(size, requested, stream);
+  if (at == 0) [[unlikely]]
+    return 0;
+  if (shared_) recall_.note(at);
+  active_ += size;
+  return at;
+}
+
+inline Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
+  const Lane lane = supply_.fences.lane(stream);
+  if (shared_)
+    if (const Address place = recall_.next(size, supply_.tally.allocated_large(), lane); place != 0)
+      if (const Address at = take_again(place, size, requested, lane, stream); at != 0) return at;
+  Extent* own = arena_.fit(lane, size);
+  if (own != nullptr && supply_.fences.settled(own->clock, lane)) [[likely]]
+    return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
+  return make_room(own, size, requested, lane, stream);
+}
 
 }  // namespace gmlake

@@ -21,8 +21,10 @@ class Recall {
  public:
   // Moves on to the point of this request. Its place there, or 0.
   Address next(Bytes size, Bytes held, Lane lane) {
-    point_ = ((size + lane) ^ held * 0xD6E8FEB86659FD93u ^ advance(size)) * 0xC2B2AE3D27D4EB4Fu;
-    std::uint64_t* rows = pair();
+    const std::uint64_t point = ((size + lane) ^ held * 0xD6E8FEB86659FD93u ^ advance(size)) * 0xC2B2AE3D27D4EB4Fu;
+    mark_ = point & ~place_bits;
+    rows_at_point_ = &rows_[(point >> 20) % row_count / 2 * 2];
+    std::uint64_t* rows = rows_at_point_;
     if (!is_mine(rows[0]) && is_mine(rows[1])) std::swap(rows[0], rows[1]);
     known_ = is_mine(rows[0]);
     confidence_ = known_ ? sure : std::max(confidence_ - 1, 0);
@@ -30,9 +32,8 @@ class Recall {
   }
 
   void note(Address place) {  // of the request under way
-    std::uint64_t* rows = pair();
-    if (!known_) rows[1] = rows[0];
-    rows[0] = (point_ & ~place_bits) | (place / unit & place_bits);
+    if (!known_) rows_at_point_[1] = rows_at_point_[0];
+    rows_at_point_[0] = mark_ | (place / unit & place_bits);
   }
 
   bool repeats() const { return confidence_ > 0; }
@@ -58,15 +59,16 @@ class Recall {
     return history_;
   }
 
-  // A row holds the upper bits of a point and its place. Two are looked at, of which the first was used last.
-  std::uint64_t* pair() const { return &rows_[(point_ >> 20) % row_count / 2 * 2]; }
-  bool is_mine(std::uint64_t row) const { return ((row ^ point_) & ~place_bits) == 0; }
+  // A row holds the upper bits of a point, its mark, and its place. Two are looked at, of which the first was used
+  // last.
+  bool is_mine(std::uint64_t row) const { return (row & ~place_bits) == mark_; }
 
   Zeroed<std::uint64_t> rows_{row_count};
   std::array<Bytes, window> requests_{};
   std::size_t turn_ = 0;
   std::uint64_t history_ = 0;
-  std::uint64_t point_ = 0;  // of the request under way
+  std::uint64_t* rows_at_point_ = rows_.data();  // of the request under way
+  std::uint64_t mark_ = 0;
   bool known_ = false;
   int confidence_ = 0;  // how many more unknown points it takes to doubt that the program repeats itself
 };

@@ -71,13 +71,6 @@ Address SmallPool::hand_out(Block* block, Bytes requested) {
   return block->address();
 }
 
-SmallPool::Block* SmallPool::find(Address address) const {
-  const std::size_t page = page_of(address);
-  if (page >= slab_at_.size() || slab_at_[page] == nullptr || address % unit != 0) return nullptr;
-  Block* block = &slab_at_[page]->blocks[(address - slab_at_[page]->address) / unit];
-  return block->size != 0 && block->live && !block->limbo ? block : nullptr;
-}
-
 void SmallPool::free(Block* block) {
   Slab& slab = *block->slab;
   block->live = block->limbo = false;
@@ -144,14 +137,6 @@ void SmallPool::put_slab(Shelf& shelf, Address address) {
 SmallPool::Slab::Slab(std::size_t units) : blocks(units) {
   blocks[0].slab = this;
   blocks[0].size = static_cast<std::uint16_t>(units);
-}
-
-void SmallPool::list(Block* block) {
-  block->slab->shelf->free.insert(block, block->size);
-}
-
-void SmallPool::unlist(Block* block) {
-  block->slab->shelf->free.erase(block, block->size);
 }
 
 void SmallPool::check() const {

@@ -110,5 +110,17 @@ inline Lane SmallPool::lane(const Block* block) const {
 inline Stream SmallPool::stream(const Block* block) const {
   return block->slab->shelf->stream;
 }
+inline SmallPool::Block* SmallPool::find(Address address) const {
+  const std::size_t page = page_of(address);
+  if (page >= slab_at_.size() || slab_at_[page] == nullptr || address % unit != 0) return nullptr;
+  Block* block = &slab_at_[page]->blocks[(address - slab_at_[page]->address) / unit];
+  return block->size != 0 && block->live && !block->limbo ? block : nullptr;
+}
+[[gnu::always_inline]] inline void SmallPool::list(Block* block) {
+  block->slab->shelf->free.insert(block, block->size);
+}
+[[gnu::always_inline]] inline void SmallPool::unlist(Block* block) {
+  block->slab->shelf->free.erase(block, block->size);
+}
 
 }  // namespace gmlake
