@@ -3,8 +3,8 @@
 // them.
 //
 // A node holds an upper bound of its children, not their maximum: what leaves a cell leaves the bounds above it as they
-// are, and a search that finds one too high corrects it and goes on. Extents shrink and grow all the time, but are
-// rarely looked for in vain.
+// are, and a search that finds one too high lowers it, to just below what it looks for, and goes on. Extents shrink and
+// grow all the time, but are rarely looked for in vain.
 #pragma once
 
 #include <algorithm>
@@ -42,17 +42,21 @@ class FirstFit {
 
   std::size_t find(Size size) {
     if (depth_ == 0) return none;
+    std::array<unsigned, most_levels> fitting;  // children not yet looked into, by level
     std::size_t level = depth_ - 1;
-    for (std::size_t node = 0;;) {  // whose children are looked at
-      const Node& children = levels_[level][node];
-      const unsigned fitting = at_least(size, children);
-      if (fitting != 0) {
-        node = node * fan + static_cast<std::size_t>(std::countr_zero(fitting));
-        if (level-- == 0) return node;
+    std::size_t node = 0;  // whose children they are
+    fitting[level] = at_least(size, levels_[level][node]);
+    for (;;) {
+      if (fitting[level] != 0) {
+        node = node * fan + static_cast<std::size_t>(std::countr_zero(fitting[level]));
+        if (level == 0) return node;
+        --level;
+        fitting[level] = at_least(size, levels_[level][node]);
       } else {
         if (++level == depth_) return none;
-        value(level, node) = highest(children);
+        value(level, node) = size - 1;
         node /= fan;
+        fitting[level] &= fitting[level] - 1;
       }
     }
   }
