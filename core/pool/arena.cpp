@@ -51,32 +51,39 @@ Extent* Arena::covering(Address address) const {
   return extent;
 }
 
-// Slots in which nothing idle begins are skipped by the bitmap, and those that only seemed to have something leave it.
+// Regions in which nothing idle begins are skipped by the bitmap; those that only seemed to have something leave it.
 const Extent* Arena::idle_from(const Extent* extent) const {
-  for (bool whole_slot = false; extent != nullptr; whole_slot = true) {
-    std::size_t slot = slot_of(extent->address);
-    for (; extent != nullptr && slot_of(extent->address) == slot; extent = extent->next)
+  for (bool whole = false; extent != nullptr; whole = true) {
+    std::size_t region = region_of(extent->address);
+    for (; extent != nullptr && region_of(extent->address) == region; extent = extent->next)
       if (extent->idle()) return extent;
-    if (whole_slot) idle_[slot / word_bits] &= ~bit(slot);
+    if (whole) idle_[region / word_bits] &= ~bit(region);
     do {
-      slot = next_idle_slot(slot + 1);
-      if (slot == idle_.size() * word_bits) return nullptr;
-      extent = starts_[slot];
-      if (extent == nullptr) idle_[slot / word_bits] &= ~bit(slot);
+      region = next_idle_region(region + 1);
+      if (region == idle_.size() * word_bits) return nullptr;
+      extent = first_in_region(region);
+      if (extent == nullptr) idle_[region / word_bits] &= ~bit(region);
     } while (extent == nullptr);
   }
   return nullptr;
 }
 
-std::size_t Arena::next_idle_slot(std::size_t slot) const {
-  std::size_t word = slot / word_bits;
+std::size_t Arena::next_idle_region(std::size_t region) const {
+  std::size_t word = region / word_bits;
   if (word >= idle_.size()) return idle_.size() * word_bits;
-  std::uint64_t slots = idle_[word] & (~std::uint64_t{0} << slot % word_bits);
-  while (slots == 0) {
+  std::uint64_t regions = idle_[word] & (~std::uint64_t{0} << region % word_bits);
+  while (regions == 0) {
     if (++word == idle_.size()) return word * word_bits;
-    slots = idle_[word];
+    regions = idle_[word];
   }
-  return word * word_bits + static_cast<std::size_t>(std::countr_zero(slots));
+  return word * word_bits + static_cast<std::size_t>(std::countr_zero(regions));
+}
+
+Extent* Arena::first_in_region(std::size_t region) const {
+  static_assert(word_bits % region_slots == 0);
+  const std::size_t slot = region * region_slots;
+  const std::uint64_t taken = occupied_[slot / word_bits] >> slot % word_bits & (bit(region_slots) - 1);
+  return taken == 0 ? nullptr : starts_[slot + static_cast<std::size_t>(std::countr_zero(taken))];
 }
 
 bool Arena::any_free() const {
@@ -244,7 +251,7 @@ void Arena::reach(Address end) {
   chunks_.resize(wanted);
   starts_.resize(wanted * page_ / slot_size);
   occupied_.resize(starts_.size() / word_bits + 1);
-  idle_.resize(occupied_.size());
+  idle_.resize(occupied_.size() / region_slots + 1);
   cells_.resize(wanted * page_ / large + 1);
   for (auto& index : index_)
     if (index != nullptr) index->lowest.resize(cells_.size());
@@ -260,7 +267,8 @@ void Arena::check() const {
     if (extent->address != at) fail("extents do not tile the range", extent->address);
     if (extent->size == 0 || extent->size % unit != 0) fail("an extent has an odd size", at);
     if (joins(extent->next, extent->state, extent->owner)) fail("neighbours were not joined", at);
-    if (extent->idle() && next_idle_slot(slot_of(at)) != slot_of(at)) fail("an idle extent is not in its bitmap", at);
+    if (extent->idle() && next_idle_region(region_of(at)) != region_of(at))
+      fail("an idle extent is not in its bitmap", at);
     if (starting_at(at) != extent || covering(at + extent->size - 1) != extent) fail("the index of slots is wrong", at);
     for (Address page = round_up(at - range_, page_) + range_; page < std::min(extent->end(), top_); page += page_)
       if ((chunk_at(page) != nullptr) != extent->mapped()) fail("mapped extents and chunks differ", page);

@@ -85,12 +85,16 @@ class Arena {
   static constexpr Bytes slot_size = Bytes{1} << 20;
   std::size_t slot_of(Address address) const { return (address - range_) / slot_size; }
   static constexpr std::size_t word_bits = 64;
-  static std::uint64_t bit(std::size_t slot) { return std::uint64_t{1} << slot % word_bits; }
+  static std::uint64_t bit(std::size_t number) { return std::uint64_t{1} << number % word_bits; }
+  // Idle ones are looked for all over the arena, in larger steps: regions of 16 slots.
+  static constexpr std::size_t region_slots = 16;
+  std::size_t region_of(Address address) const { return slot_of(address) / region_slots; }
   void note_idle(const Extent* extent) {
-    const std::size_t slot = slot_of(extent->address);
-    idle_[slot / word_bits] |= bit(slot);
+    const std::size_t region = region_of(extent->address);
+    idle_[region / word_bits] |= bit(region);
   }
-  std::size_t next_idle_slot(std::size_t slot) const;  // from this one on
+  std::size_t next_idle_region(std::size_t region) const;  // from this one on
+  Extent* first_in_region(std::size_t region) const;
   Extent* make(const Extent& like) {
     if (spare_ == nullptr) [[unlikely]]
       add_spares();
@@ -165,7 +169,7 @@ class Arena {
   Extent* first_extent_ = nullptr;
   std::vector<Extent*> starts_;          // per slot: the first extent that begins in it
   std::vector<std::uint64_t> occupied_;  // a bit per slot: does any extent begin in it?
-  // A bit per slot: may an idle extent begin in it? Set when one does, cleared by who looks and finds none.
+  // A bit per region: may an idle extent begin in it? Set when one does, cleared by who looks and finds none.
   mutable std::vector<std::uint64_t> idle_;
   std::vector<Chunk*> chunks_;  // per page: the chunk at home there
   std::array<std::unique_ptr<Index>, lane_count> index_;

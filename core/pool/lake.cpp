@@ -96,12 +96,14 @@ Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Str
     return hand_out(arena_.take(other, size, Extent::State::live, lane), requested);
 
   (void)settle(false);
+  if (const Extent* mixed = lowest_run(size, lane, Mixing::settled); mixed != nullptr)
+    return take_fenced(mixed->address, size, requested, lane, stream);
   if (Address at = grow(size, requested, lane, stream); at != 0) return at;
   if (Extent* other = borrow(size, lane, false); other != nullptr)
     if (Address at = take_fenced(other->address, size, requested, lane, stream); at != 0) return at;
 
-  if (const std::optional<Place> mixed = best_place(size, 0, lane, Mixing::any); mixed && mixed->window.unmapped == 0)
-    if (Address at = take_fenced(mixed->window.at, size, requested, lane, stream); at != 0) return at;
+  if (const Extent* mixed = lowest_run(size, lane, Mixing::any); mixed != nullptr)
+    if (Address at = take_fenced(mixed->address, size, requested, lane, stream); at != 0) return at;
 
   const bool comes_again = recurrence_.note(size);
   // More than one sBlock of a size pays only for a program that repeats itself.
@@ -141,12 +143,27 @@ Extent* Lake::borrow(Bytes size, Lane lane, bool settled) const {
   return best;
 }
 
+bool Lake::may_use(const Extent* extent, Lane lane, Mixing mixing) const {
+  return extent->state == Extent::State::free &&
+         (mixing == Mixing::any || extent->owner == lane || (shared_ && supply_.fences.settled(extent->clock, lane)));
+}
+
+// Free space of several owners, side by side: the first extent of the lowest run that is large enough, or nullptr.
+const Extent* Lake::lowest_run(Bytes size, Lane lane, Mixing mixing) const {
+  if (supply_.inactive() < size) return nullptr;
+  for (const Extent* extent = arena_.idle_from(arena_.first()); extent != nullptr; extent = arena_.idle_from(extent)) {
+    const Extent* first = extent;
+    for (; extent != nullptr && may_use(extent, lane, mixing); extent = extent->next)
+      if (extent->end() - first->address >= size) return first;
+    if (extent != nullptr) extent = extent->next;
+  }
+  return nullptr;
+}
+
 template <typename Visit>
 void Lake::each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visit) const {
   auto usable = [&](const Extent* extent) {
-    if (extent->state == Extent::State::hole) return true;
-    return extent->state == Extent::State::free &&
-           (mixing == Mixing::any || extent->owner == lane || (shared_ && supply_.fences.settled(extent->clock, lane)));
+    return extent->state == Extent::State::hole || may_use(extent, lane, mixing);
   };
   Gap gap;
   for (const Extent* extent = arena_.idle_from(arena_.first()); extent != nullptr; extent = arena_.idle_from(extent)) {
@@ -165,13 +182,13 @@ void Lake::each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visi
   }
 }
 
-// The window that lacks least; the lowest of equals.
-std::optional<Lake::Place> Lake::best_place(Bytes size, Bytes lack, Lane lane, Mixing mixing) const {
+// The window that lacks least, of at most `lack`; the lowest of equals.
+std::optional<Lake::Place> Lake::best_place(Bytes size, Bytes lack, Lane lane) const {
   std::optional<Place> best;
-  each_gap(size, lack, lane, mixing, [&](const Gap& gap) {
+  each_gap(size, lack, lane, Mixing::settled, [&](const Gap& gap) {
     const Window window = best_window(gap, size, supply_.page);
-    if (!best || window.unmapped < best->window.unmapped) best = {gap, window};
-    return best->window.unmapped > 0;
+    if (window.unmapped <= lack && (!best || window.unmapped < best->window.unmapped)) best = {gap, window};
+    return !best || best->window.unmapped > 0;
   });
   return best;
 }

@@ -110,11 +110,13 @@ class Lake {
   }
   Address take_fenced(Address at, Bytes size, Bytes requested, Lane lane, Stream stream);
   Extent* borrow(Bytes size, Lane lane, bool settled) const;
+  bool may_use(const Extent* extent, Lane lane, Mixing mixing) const;
+  const Extent* lowest_run(Bytes size, Lane lane, Mixing mixing) const;
   // Calls visit(gap) for the gaps of at least this size that lack no more memory than `lack`, at least where they lack
   // least, from the lowest on until it returns false.
   template <typename Visit>
   void each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visit) const;
-  std::optional<Place> best_place(Bytes size, Bytes lack, Lane lane, Mixing mixing) const;
+  std::optional<Place> best_place(Bytes size, Bytes lack, Lane lane) const;
   std::vector<Place> places(Bytes size, Lane lane) const;  // the best of every gap, those that lack least first
   std::vector<Donor> donors() const;
   Address grow(Bytes size, Bytes requested, Lane lane, Stream stream);

@@ -14,12 +14,10 @@ Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
   // stream captures, because what that stream used cannot be fenced.
   const bool only_way = !shared_ || supply_.fences.capturing();
   const Bytes allowed = only_way ? std::numeric_limits<Bytes>::max() : supply_.allowance(size);
-  const std::optional<Place> place = best_place(size, allowed, lane, Mixing::settled);
-  if (!place || place->window.unmapped > allowed || place->window.unmapped > supply_.room()) return 0;
-  if (place->window.unmapped > 0) {
-    const auto plan = fill(voids(place->gap, place->window, size, supply_.page), {}, supply_.chunk_size(size), 0);
-    if (!carry_out(plan, {}, lane, stream)) return 0;
-  }
+  const std::optional<Place> place = best_place(size, std::min(allowed, supply_.room()), lane);
+  if (!place) return 0;
+  const auto plan = fill(voids(place->gap, place->window, size, supply_.page), {}, supply_.chunk_size(size), 0);
+  if (!carry_out(plan, {}, lane, stream)) return 0;
   return take_fenced(place->window.at, size, requested, lane, stream);
 }
 

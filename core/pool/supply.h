@@ -58,6 +58,9 @@ struct Supply {
     return round_down(std::min(free, limit > reserved ? limit - reserved : 0), page);
   }
 
+  // Bytes that are reserved and not active, wherever they are: more than this nobody finds free.
+  Bytes inactive() const { return chunks.reserved() - std::min(chunks.reserved(), tally.active()); }
+
   // Bytes that may be created for a request of this size before stitching becomes the better choice.
   Bytes allowance(Bytes size) const {
     const Bytes peak = std::max(tally.high_water(), tally.active() + size);

@@ -60,9 +60,11 @@ class Player {
     const double start = thread_cpu_seconds();
     std::uint64_t index = 0;
     try {
-      for (; index < trace_.kind.size(); ++index) {
+      for (const std::uint64_t events = trace_.kind.size(); index < events; ++index) {
         feed(index);
-        observe(index);
+        if (observed_) [[unlikely]]
+          observe(index);
+        if ((index & (progress_every - 1)) == 0 && options_.progress) options_.progress(index);
       }
     } catch (const OutOfMemory& error) {
       outcome_.out_of_memory = index;
@@ -126,7 +128,6 @@ class Player {
     if (options_.check_every != 0 && (index + 1) % options_.check_every == 0) allocator_.check();
     if (options_.sample_every != 0) sample(index);
     if (options_.map != nullptr) outcome_.map.add_changes(index, *options_.map);
-    if ((index & (progress_every - 1)) == 0 && options_.progress) options_.progress(index);
   }
 
   // Reserved memory grows only through the driver, whose counters are cheaper to watch than the statistics.
@@ -157,6 +158,7 @@ class Player {
   Allocator& allocator_;
   const Driver& driver_;
   const ReplayOptions& options_;
+  const bool observed_ = options_.check_every != 0 || options_.sample_every != 0 || options_.map != nullptr;
   LiveTable live_;
   CallCounts counts_;  // at the start of the iteration under way
   std::uint64_t grown_ = 0;
