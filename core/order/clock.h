@@ -20,7 +20,8 @@ using LaneSet = std::uint8_t;  // a bit per lane
 constexpr LaneSet only(Lane lane) {
   return static_cast<LaneSet>(1u << lane);
 }
-constexpr unsigned others(Lane lane) {  // all that are not in order with it; the streams of the crowd are not even so
+// The lanes whose work is not in order with this one's. The crowd is not even in order with itself.
+constexpr unsigned others(Lane lane) {
   return lane == crowd ? ~0u : ~(1u << lane);
 }
 

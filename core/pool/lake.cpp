@@ -97,7 +97,7 @@ Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Str
 
   (void)settle(false);
   if (const Extent* mixed = lowest_run(size, lane, Mixing::settled); mixed != nullptr)
-    return take_fenced(mixed->address, size, requested, lane, stream);
+    if (Address at = take_fenced(mixed->address, size, requested, lane, stream); at != 0) return at;
   if (Address at = grow(size, requested, lane, stream); at != 0) return at;
   if (Extent* other = borrow(size, lane, false); other != nullptr)
     if (Address at = take_fenced(other->address, size, requested, lane, stream); at != 0) return at;

@@ -3,9 +3,9 @@
 //   again     the place that the request had at the same point of an earlier step      (S1: no driver call)
 //   own       the lowest free space of the stream's lane that fits                     (S1, S2)
 //   known     an sBlock that was stitched for this size before                         (S1)
-//   borrow    another lane's free space, if that lane's work has surely finished
+//   borrow    the free space of another lane, or of several side by side, if their work has surely finished
 //   grow      create what is missing, while reserved stays near peak active
-//   fence     another lane's free space, behind a fence
+//   fence     the free space of other lanes, behind a fence
 //   alias     the size was stitched before: stitch free chunks into an sBlock          (S3)
 //   re-home   move free chunks to where the run is nearly complete, create the rest    (S3, S4)
 //
