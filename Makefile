@@ -25,10 +25,11 @@ demo: .venv/trainable
 	@echo; echo "2. The trace of the first run on every allocator of the replay:"
 	@$(BIN)/gmlake replay $(RUNS)/torch.gmt
 
-# With everything installed nothing may be skipped for want of PyTorch.
+# With everything installed nothing may be skipped for want of PyTorch. Files are shared out to the cores, of which
+# more than four would need much memory.
 test: lint sanitize .venv/emulated .venv/browser
 	@echo "tests"
-	@REQUIRE_TORCH=1 $(BIN)/pytest
+	@REQUIRE_TORCH=1 $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 lint: .venv/developing
 	@echo "ruff, mypy, clang-format, layers"
