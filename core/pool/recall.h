@@ -23,8 +23,7 @@ class Recall {
   Address next(Bytes size, Bytes held, Lane lane) {
     const std::uint64_t point = ((size + lane) ^ held * 0xD6E8FEB86659FD93u ^ advance(size)) * 0xC2B2AE3D27D4EB4Fu;
     mark_ = point & ~place_bits;
-    rows_at_point_ = &rows_[(point >> 20) % row_count / 2 * 2];
-    std::uint64_t* rows = rows_at_point_;
+    std::uint64_t* rows = rows_at_point_ = &rows_[(point >> 20) % row_count / 2 * 2];
     if (!is_mine(rows[0]) && is_mine(rows[1])) std::swap(rows[0], rows[1]);
     known_ = is_mine(rows[0]);
     confidence_ = known_ ? sure : std::max(confidence_ - 1, 0);
@@ -54,9 +53,9 @@ class Recall {
   std::uint64_t advance(Bytes size) {
     Bytes& oldest = requests_[turn_];
     turn_ = turn_ + 1 < window ? turn_ + 1 : 0;
-    history_ = history_ * factor + size - oldest * power(window);
+    const std::uint64_t history = history_ * factor + size - oldest * power(window);
     oldest = size;
-    return history_;
+    return history_ = history;
   }
 
   // A row holds the upper bits of a point, its mark, and its place. Two are looked at, of which the first was used
