@@ -1,8 +1,9 @@
 // Where was this request served the last time? A training program asks for the same things in the same order in every
 // step. If each of them gets the place it had, all that follow find the layout they had, and no driver call is left to
 // make. A *point* of a program is told by the request, by what the client holds at that moment and by the requests
-// before it. The table keeps the place of every point; whether points are met again tells whether the program repeats
-// itself. Fixed size: the oldest give way. A place is a hint, no more: who gets one looks whether it is free.
+// before it. The table keeps the place of every point behind the point before it, so that it is fetched long before it
+// is needed; whether points are met again tells whether the program repeats itself. Fixed size: the oldest give way. A
+// place is a hint, no more: who gets one looks whether it is free.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,9 @@ class Recall {
   Address next(Bytes size, Bytes held, Lane lane) {
     const std::uint64_t point = ((size + lane) ^ held * 0xD6E8FEB86659FD93u ^ advance(size)) * 0xC2B2AE3D27D4EB4Fu;
     mark_ = point & ~place_bits;
-    std::uint64_t* rows = rows_at_point_ = &rows_[(point >> 20) % row_count / 2 * 2];
+    std::uint64_t* rows = rows_ = rows_of_next_;
+    rows_of_next_ = &table_[(point >> 20) % row_count / 2 * 2];
+    __builtin_prefetch(rows_of_next_, 1);
     if (!is_mine(rows[0]) && is_mine(rows[1])) std::swap(rows[0], rows[1]);
     known_ = is_mine(rows[0]);
     confidence_ = known_ ? sure : std::max(confidence_ - 1, 0);
@@ -31,8 +34,8 @@ class Recall {
   }
 
   void note(Address place) {  // of the request under way
-    if (!known_) rows_at_point_[1] = rows_at_point_[0];
-    rows_at_point_[0] = mark_ | (place / unit & place_bits);
+    if (!known_) rows_[1] = rows_[0];
+    rows_[0] = mark_ | (place / unit & place_bits);
   }
 
   bool repeats() const { return confidence_ > 0; }
@@ -43,7 +46,7 @@ class Recall {
   static constexpr std::size_t row_count = std::size_t{1} << 15;
   static constexpr int sure = 8;
 
-  static constexpr std::size_t window = 96;  // enough to tell one layer of a model from another
+  static constexpr std::size_t window = 112;  // enough to tell one layer of a model from another
   static constexpr std::uint64_t factor = 0x9E3779B97F4A7C15u;
   static constexpr std::uint64_t power(std::size_t exponent) {
     return exponent == 0 ? 1 : factor * power(exponent - 1);
@@ -62,11 +65,12 @@ class Recall {
   // last.
   bool is_mine(std::uint64_t row) const { return (row & ~place_bits) == mark_; }
 
-  Zeroed<std::uint64_t> rows_{row_count};
+  Zeroed<std::uint64_t> table_{row_count};
   std::array<Bytes, window> requests_{};
   std::size_t turn_ = 0;
   std::uint64_t history_ = 0;
-  std::uint64_t* rows_at_point_ = rows_.data();  // of the request under way
+  std::uint64_t* rows_ = table_.data();  // of the request under way
+  std::uint64_t* rows_of_next_ = table_.data();
   std::uint64_t mark_ = 0;
   bool known_ = false;
   int confidence_ = 0;  // how many more unknown points it takes to doubt that the program repeats itself
