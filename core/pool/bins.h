@@ -95,14 +95,20 @@ class Bins {
     if (node->bin_next != nullptr) node->bin_next->bin_previous = node->bin_previous;
     if (node->bin_previous != nullptr)
       node->bin_previous->bin_next = node->bin_next;
-    else if ((heads_[size] = node->bin_next) == nullptr)
-      filled_.erase(size);
+    else
+      heads_[size] = node->bin_next;
   }
 
-  // The smallest of at least this size, or nullptr.
-  Node* best_fit(std::size_t size) const {
-    const std::size_t found = filled_.next(size);
-    return found == SizeSet::none ? nullptr : heads_[found];
+  // The smallest of at least this size, or nullptr. Sizes of which nothing is left stay in the set until they are met
+  // here: most come back before.
+  Node* best_fit(std::size_t size) {
+    for (;;) {
+      const std::size_t found = filled_.next(size);
+      if (found == SizeSet::none) return nullptr;
+      if (heads_[found] != nullptr) [[likely]]
+        return heads_[found];
+      filled_.erase(found);
+    }
   }
 
   bool contains(const Node* node, std::size_t size) const {
@@ -113,7 +119,7 @@ class Bins {
 
  private:
   Zeroed<Node*> heads_;  // by size
-  SizeSet filled_;
+  SizeSet filled_;       // every size that has a list, and some that had one
 };
 
 }  // namespace gmlake

@@ -6,7 +6,6 @@
 // place is a hint, no more: who gets one looks whether it is free.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +28,7 @@ class Recall {
     __builtin_prefetch(rows_of_next_, 1);
     if (!is_mine(rows[0]) && is_mine(rows[1])) std::swap(rows[0], rows[1]);
     known_ = is_mine(rows[0]);
-    confidence_ = known_ ? sure : std::max(confidence_ - 1, 0);
+    unknown_ = known_ ? 0 : unknown_ + 1;
     return known_ ? (rows[0] & place_bits) * unit : 0;
   }
 
@@ -38,13 +37,13 @@ class Recall {
     rows_[0] = mark_ | (place / unit & place_bits);
   }
 
-  bool repeats() const { return confidence_ > 0; }
+  bool repeats() const { return unknown_ < doubtful; }
 
  private:
   static constexpr Bytes unit = 512;  // every place is a multiple
   static constexpr std::uint64_t place_bits = (std::uint64_t{1} << 40) - 1;
   static constexpr std::size_t row_count = std::size_t{1} << 15;
-  static constexpr int sure = 8;
+  static constexpr std::size_t doubtful = 8;
 
   static constexpr std::size_t window = 112;  // enough to tell one layer of a model from another
   static constexpr std::uint64_t factor = 0x9E3779B97F4A7C15u;
@@ -73,7 +72,7 @@ class Recall {
   std::uint64_t* rows_of_next_ = table_.data();
   std::uint64_t mark_ = 0;
   bool known_ = false;
-  int confidence_ = 0;  // how many more unknown points it takes to doubt that the program repeats itself
+  std::size_t unknown_ = doubtful;  // points since the last one that was known
 };
 
 }  // namespace gmlake
