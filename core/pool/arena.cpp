@@ -27,6 +27,7 @@ Arena::Index::Index() : bins(large / unit) {}
 
 Arena::Index& Arena::make_index(Lane owner) {
   index_[owner] = std::make_unique<Index>();
+  ++owners_;
   index_[owner]->lowest.resize(cells_.size());
   return *index_[owner];
 }

@@ -75,7 +75,8 @@ class Arena {
   void bury(Address at, Bytes size);  // a dying span has been unmapped: now it is a hole
 
   bool any_free() const;
-  Address top() const { return top_; }  // nothing was ever mapped at or above
+  bool several_owners() const { return owners_ > 1; }  // so far
+  Address top() const { return top_; }                 // nothing was ever mapped at or above
 
   void check() const;  // throws BrokenInvariant
 
@@ -173,6 +174,7 @@ class Arena {
   mutable std::vector<std::uint64_t> idle_;
   std::vector<Chunk*> chunks_;  // per page: the chunk at home there
   std::array<std::unique_ptr<Index>, lane_count> index_;
+  int owners_ = 0;              // lanes that have an index
   std::vector<Extent*> cells_;  // per 32 MiB: the large free extent that begins there, of which there can be one only
   std::vector<std::unique_ptr<std::array<Extent, 256>>> store_;
   Extent* spare_ = nullptr;  // in no list but this one, by `next`

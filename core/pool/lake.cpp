@@ -150,7 +150,7 @@ bool Lake::may_use(const Extent* extent, Lane lane, Mixing mixing) const {
 
 // Free space of several owners, side by side: the first extent of the lowest run that is large enough, or nullptr.
 const Extent* Lake::lowest_run(Bytes size, Lane lane, Mixing mixing) const {
-  if (supply_.inactive() < size) return nullptr;
+  if (!arena_.several_owners() || supply_.inactive() < size) return nullptr;
   for (const Extent* extent = arena_.idle_from(arena_.first()); extent != nullptr; extent = arena_.idle_from(extent)) {
     const Extent* first = extent;
     for (; extent != nullptr && may_use(extent, lane, mixing); extent = extent->next)
