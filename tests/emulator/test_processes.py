@@ -209,7 +209,8 @@ def test_without_a_session_shared_memory_is_swept(tmp_path: Path) -> None:
     run_all("", text + "os._exit(0)", 2)
     (tmp_path / "id").unlink()
     run_all("", text, 2)
-    assert set(shared.glob("gmlake-*")) <= before
+    after = set(shared.glob("gmlake-*")) - before
+    assert not [folder for folder in after if not Path("/proc", folder.name.split("-")[1]).exists()]  # others may live
 
 
 def test_a_signal_ends_a_wait(tmp_path: Path) -> None:
