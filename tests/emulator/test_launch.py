@@ -71,6 +71,7 @@ def test_one_rank_of_many(installed: Path) -> None:
     told = {name: child[name] for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")}
     assert told == {"RANK": "11", "WORLD_SIZE": "64", "LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "8"}
     assert child["MASTER_ADDR"] and child["MASTER_PORT"]
+    assert child["TORCH_NCCL_DUMP_ON_TIMEOUT"] == "0"
     assert Settings.parse(child["GMLAKE_EMULATE"]).solo == Solo(64, 11)
     entries = text(plan)
     assert (entries["world_size"], entries["rank"], entries["count"]) == ("64", "11", "8")

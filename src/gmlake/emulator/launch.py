@@ -182,8 +182,13 @@ def _settings(plan: Plan) -> dict[str, object]:
 
 
 def _rank_variables(world_size: int, rank: int, gpus: int) -> dict[str, str]:
-    """What torchrun would tell the process."""
+    """What torchrun would tell the process, and one thing more.
+
+    A thread of PyTorch asks the store every second whether another rank wants a dump. Ours is in Python, and where a
+    program leaves its process group behind, the thread may ask when Python has gone already: a crash at the end.
+    """
     return {
+        "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
         "RANK": str(rank),
         "WORLD_SIZE": str(world_size),
         "LOCAL_RANK": str(rank % gpus),
