@@ -60,14 +60,14 @@ void show_stitched(const Stitched& stitched, const Fences& fences, PoolId pool, 
 void show_slabs(const SmallPool& small, PoolId pool, std::vector<SegmentInfo>& segments) {
   small.each_slab([&](const SmallPool::Slab& slab) {
     SegmentInfo segment{.address = slab.address,
-                        .size = slab.blocks.size() * SmallPool::unit,
+                        .size = slab.units * SmallPool::unit,
                         .stream = slab.shelf->stream,
                         .kind = PoolKind::small,
                         .pool = pool,
                         .expandable = false,
                         .stitched = false,
                         .blocks = {}};
-    for (std::size_t place = 0; place < slab.blocks.size(); place += slab.blocks[place].size) {
+    for (std::size_t place = 0; place < slab.units; place += slab.blocks[place].size) {
       const SmallPool::Block& block = slab.blocks[place];
       const auto state = !block.live   ? BlockInfo::State::inactive
                          : block.limbo ? BlockInfo::State::active_pending_free
@@ -95,7 +95,7 @@ Sum sum_of(const Lake& lake, const SmallPool& small) {
   for (const auto& [address, block] : lake.stitched().all())
     if (block->active) sum.active += block->serves;
   small.each_slab([&](const SmallPool::Slab& slab) {
-    for (std::size_t place = 0; place < slab.blocks.size(); place += slab.blocks[place].size)
+    for (std::size_t place = 0; place < slab.units; place += slab.blocks[place].size)
       if (slab.blocks[place].live) sum.active += slab.blocks[place].bytes();
   });
   return sum;

@@ -94,7 +94,7 @@ std::vector<LiveBlock> GMLakeAllocator::Pool::live(const Fences& fences) const {
           {extent->address, Lake::size({extent, nullptr}), extent->requested, fences.stream(extent->user)});
   }
   small.each_slab([&](const SmallPool::Slab& slab) {
-    for (std::size_t place = 0; place < slab.blocks.size(); place += slab.blocks[place].size) {
+    for (std::size_t place = 0; place < slab.units; place += slab.blocks[place].size) {
       const SmallPool::Block& block = slab.blocks[place];
       if (block.live && !block.limbo)
         result.push_back({block.address(), block.bytes(), block.use.requested, slab.shelf->stream});

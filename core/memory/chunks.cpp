@@ -13,10 +13,7 @@ bool gone(Status status) {
 
 Chunks::~Chunks() {
   retry();
-  for (Chunk* chunk : chunks_) {
-    (void)driver_.release(chunk->handle);
-    delete chunk;
-  }
+  for (const Chunk* chunk : chunks_) (void)driver_.release(chunk->handle);
 }
 
 Bytes Chunks::doomed_bytes() const {
@@ -28,7 +25,7 @@ Bytes Chunks::doomed_bytes() const {
 Chunk* Chunks::create(Bytes size, PoolKind kind, PoolId pool) {
   Handle handle = 0;
   if (driver_.create(size, handle) != Status::success) return nullptr;
-  auto* chunk = new Chunk{.handle = handle, .size = size, .kind = kind, .pool = pool, .number = chunks_.size()};
+  Chunk* chunk = store_.make({.handle = handle, .size = size, .kind = kind, .pool = pool, .number = chunks_.size()});
   chunks_.push_back(chunk);
   reserved_ += size;
   statistics_.segment.increase(kind, 1);
@@ -50,7 +47,7 @@ bool Chunks::try_destroy(Chunk* chunk) {
   chunks_.back()->number = chunk->number;
   std::swap(chunks_[chunk->number], chunks_.back());
   chunks_.pop_back();
-  delete chunk;
+  store_.drop(chunk);
   return true;
 }
 

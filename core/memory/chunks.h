@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/store.h"
 #include "driver/driver.h"
 #include "watch/statistics.h"
 
@@ -50,9 +51,10 @@ class Chunks {
   };
   Driver& driver_;
   Statistics& statistics_;
-  std::vector<Chunk*> chunks_;
   bool try_destroy(Chunk* chunk);
 
+  Store<Chunk> store_;
+  std::vector<Chunk*> chunks_;
   std::vector<Span> stuck_;     // mappings that could not be undone
   std::vector<Chunk*> doomed_;  // chunks that could not be destroyed
   Bytes reserved_ = 0;

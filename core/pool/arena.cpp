@@ -15,7 +15,7 @@ Arena::Arena(Address range, Bytes size, Bytes page)
   Extent hole;
   hole.address = range;
   hole.size = size;
-  first_extent_ = make(hole);
+  first_extent_ = store_.make(hole);
   starts_[0] = first_extent_;
   occupied_[0] |= 1;
   note_idle(first_extent_);
@@ -52,32 +52,41 @@ Extent* Arena::covering(Address address) const {
   return extent;
 }
 
-// Regions in which nothing idle begins are skipped by the bitmap; those that only seemed to have something leave it.
-const Extent* Arena::idle_from(const Extent* extent) const {
+// Regions in which nothing like it begins are skipped by the bitmap; those that only seemed to have something leave it.
+template <typename Wanted>
+const Extent* Arena::search(Regions& regions, const Extent* extent, Wanted wanted) const {
   for (bool whole = false; extent != nullptr; whole = true) {
     std::size_t region = region_of(extent->address);
     for (; extent != nullptr && region_of(extent->address) == region; extent = extent->next)
-      if (extent->idle()) return extent;
-    if (whole) idle_[region / word_bits] &= ~bit(region);
+      if (wanted(extent)) return extent;
+    if (whole) regions[region / word_bits] &= ~bit(region);
     do {
-      region = next_idle_region(region + 1);
-      if (region == idle_.size() * word_bits) return nullptr;
+      region = next_region(regions, region + 1);
+      if (region == regions.size() * word_bits) return nullptr;
       extent = first_in_region(region);
-      if (extent == nullptr) idle_[region / word_bits] &= ~bit(region);
+      if (extent == nullptr) regions[region / word_bits] &= ~bit(region);
     } while (extent == nullptr);
   }
   return nullptr;
 }
 
-std::size_t Arena::next_idle_region(std::size_t region) const {
+const Extent* Arena::idle_from(const Extent* extent) const {
+  return search(idle_, extent, [](const Extent* found) { return found->idle(); });
+}
+
+const Extent* Arena::hole_from(const Extent* extent) const {
+  return search(holes_, extent, [](const Extent* found) { return found->state == Extent::State::hole; });
+}
+
+std::size_t Arena::next_region(const Regions& regions, std::size_t region) {
   std::size_t word = region / word_bits;
-  if (word >= idle_.size()) return idle_.size() * word_bits;
-  std::uint64_t regions = idle_[word] & (~std::uint64_t{0} << region % word_bits);
-  while (regions == 0) {
-    if (++word == idle_.size()) return word * word_bits;
-    regions = idle_[word];
+  if (word >= regions.size()) return regions.size() * word_bits;
+  std::uint64_t bits = regions[word] & (~std::uint64_t{0} << region % word_bits);
+  while (bits == 0) {
+    if (++word == regions.size()) return word * word_bits;
+    bits = regions[word];
   }
-  return word * word_bits + static_cast<std::size_t>(std::countr_zero(regions));
+  return word * word_bits + static_cast<std::size_t>(std::countr_zero(bits));
 }
 
 Extent* Arena::first_in_region(std::size_t region) const {
@@ -187,12 +196,6 @@ void Arena::bury(Address at, Bytes size) {
 
 // ---- the list of extents and its indexes
 
-void Arena::add_spares() {
-  auto& extents = *store_.emplace_back(std::make_unique<std::array<Extent, 256>>());
-  for (std::size_t i = 0; i < extents.size(); ++i) extents[i].next = i + 1 < extents.size() ? &extents[i + 1] : nullptr;
-  spare_ = extents.data();
-}
-
 void Arena::link_after(Extent* extent, Extent* before) {
   extent->previous = before;
   extent->next = before->next;
@@ -219,7 +222,7 @@ void Arena::unlink(Extent* extent) {
 }
 
 Extent* Arena::split(Extent* extent, Bytes size) {
-  Extent* rest = make(*extent);
+  Extent* rest = store_.make(*extent);
   rest->address += size;
   rest->size -= size;
   extent->size = size;
@@ -253,6 +256,7 @@ void Arena::reach(Address end) {
   starts_.resize(wanted * page_ / slot_size);
   occupied_.resize(starts_.size() / word_bits + 1);
   idle_.resize(occupied_.size() / region_slots + 1);
+  holes_.resize(idle_.size());
   cells_.resize(wanted * page_ / large + 1);
   for (auto& index : index_)
     if (index != nullptr) index->lowest.resize(cells_.size());
@@ -268,7 +272,9 @@ void Arena::check() const {
     if (extent->address != at) fail("extents do not tile the range", extent->address);
     if (extent->size == 0 || extent->size % unit != 0) fail("an extent has an odd size", at);
     if (joins(extent->next, extent->state, extent->owner)) fail("neighbours were not joined", at);
-    if (extent->idle() && next_idle_region(region_of(at)) != region_of(at))
+    const bool hole = extent->state == Extent::State::hole;
+    if ((extent->idle() && next_region(idle_, region_of(at)) != region_of(at)) ||
+        (hole && next_region(holes_, region_of(at)) != region_of(at)))
       fail("an idle extent is not in its bitmap", at);
     if (starting_at(at) != extent || covering(at + extent->size - 1) != extent) fail("the index of slots is wrong", at);
     for (Address page = round_up(at - range_, page_) + range_; page < std::min(extent->end(), top_); page += page_)

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "base/store.h"
 #include "base/vocabulary.h"
 #include "memory/chunks.h"
 #include "pool/bins.h"
@@ -46,7 +47,9 @@ class Arena {
     return extent != nullptr && extent->address == address ? extent : nullptr;
   }
   Extent* covering(Address address) const;
-  const Extent* idle_from(const Extent* extent) const;  // it or the first after it that is free or a hole, or nullptr
+  // It or the first after it that is free or a hole; that is a hole. nullptr: there is none.
+  const Extent* idle_from(const Extent* extent) const;
+  const Extent* hole_from(const Extent* extent) const;
   Chunk* chunk_at(Address address) const {
     const std::size_t page = page_of(address);
     return page < chunks_.size() ? chunks_[page] : nullptr;
@@ -93,22 +96,17 @@ class Arena {
   void note_idle(const Extent* extent) {
     const std::size_t region = region_of(extent->address);
     idle_[region / word_bits] |= bit(region);
+    if (extent->state == Extent::State::hole) holes_[region / word_bits] |= bit(region);
   }
-  std::size_t next_idle_region(std::size_t region) const;  // from this one on
+  // A bit per region: may such an extent begin in it? Set when one does, cleared by who looks and finds none.
+  using Regions = std::vector<std::uint64_t>;
+  static std::size_t next_region(const Regions& regions, std::size_t region);  // from this one on
   Extent* first_in_region(std::size_t region) const;
-  Extent* make(const Extent& like) {
-    if (spare_ == nullptr) [[unlikely]]
-      add_spares();
-    Extent* extent = spare_;
-    spare_ = extent->next;
-    *extent = like;
-    return extent;
-  }
-  void add_spares();
+  template <typename Wanted>
+  const Extent* search(Regions& regions, const Extent* extent, Wanted wanted) const;
   void drop(Extent* extent) {
     unlink(extent);
-    extent->next = spare_;
-    spare_ = extent;
+    store_.drop(extent);
   }
   void link_after(Extent* extent, Extent* before);
   void unlink(Extent* extent);
@@ -170,14 +168,13 @@ class Arena {
   Extent* first_extent_ = nullptr;
   std::vector<Extent*> starts_;          // per slot: the first extent that begins in it
   std::vector<std::uint64_t> occupied_;  // a bit per slot: does any extent begin in it?
-  // A bit per region: may an idle extent begin in it? Set when one does, cleared by who looks and finds none.
-  mutable std::vector<std::uint64_t> idle_;
+  mutable Regions idle_;
+  mutable Regions holes_;
   std::vector<Chunk*> chunks_;  // per page: the chunk at home there
   std::array<std::unique_ptr<Index>, lane_count> index_;
   int owners_ = 0;              // lanes that have an index
   std::vector<Extent*> cells_;  // per 32 MiB: the large free extent that begins there, of which there can be one only
-  std::vector<std::unique_ptr<std::array<Extent, 256>>> store_;
-  Extent* spare_ = nullptr;  // in no list but this one, by `next`
+  Store<Extent> store_;
   Address top_;
 };
 

@@ -86,9 +86,9 @@ Address Lake::take_known(SBlock* block, Bytes requested, Lane lane, Stream strea
 
 // The ways to find room that may cost something. What the lane owns, if there is something, is still used by others.
 Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Stream stream) {
-  if (!shared_) return grow(size, requested, lane, stream);
   if (own != nullptr && supply_.fences.wait(own->clock, stream))
     return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
+  if (!shared_) return grow(size, requested, lane, stream);
 
   if (SBlock* block = stitched_.find(size); block != nullptr)
     if (Address at = take_known(block, requested, lane, stream); at != 0) return at;
@@ -161,12 +161,17 @@ const Extent* Lake::lowest_run(Bytes size, Lane lane, Mixing mixing) const {
 }
 
 template <typename Visit>
-void Lake::each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visit) const {
+void Lake::each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visit) {
   auto usable = [&](const Extent* extent) {
     return extent->state == Extent::State::hole || may_use(extent, lane, mixing);
   };
-  Gap gap;
-  for (const Extent* extent = arena_.idle_from(arena_.first()); extent != nullptr; extent = arena_.idle_from(extent)) {
+  // With a single owner all free space that fits without a hole has been found before.
+  auto next = [&](const Extent* extent) {
+    return arena_.several_owners() ? arena_.idle_from(extent) : arena_.hole_from(extent);
+  };
+  Gap& gap = bench_.gap;
+  for (const Extent* extent = next(arena_.first()); extent != nullptr; extent = next(extent)) {
+    while (extent->previous != nullptr && usable(extent->previous)) extent = extent->previous;
     const Extent* first = extent;
     Bytes mapped = 0;
     for (; extent != nullptr && usable(extent); extent = extent->next)
@@ -183,17 +188,21 @@ void Lake::each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visi
 }
 
 // The window that lacks least, of at most `lack`; the lowest of equals.
-std::optional<Lake::Place> Lake::best_place(Bytes size, Bytes lack, Lane lane) const {
-  std::optional<Place> best;
-  each_gap(size, lack, lane, Mixing::settled, [&](const Gap& gap) {
+bool Lake::best_place(Bytes size, Bytes lack, Lane lane, Place& best) {
+  bool found = false;
+  each_gap(size, lack, lane, Mixing::settled, [&](Gap& gap) {
     const Window window = best_window(gap, size, supply_.page);
-    if (window.unmapped <= lack && (!best || window.unmapped < best->window.unmapped)) best = {gap, window};
-    return !best || best->window.unmapped > 0;
+    if (window.unmapped <= lack && (!found || window.unmapped < best.window.unmapped)) {
+      found = true;
+      best.gap.swap(gap);
+      best.window = window;
+    }
+    return !found || best.window.unmapped > 0;
   });
-  return best;
+  return found;
 }
 
-std::vector<Lake::Place> Lake::places(Bytes size, Lane lane) const {
+std::vector<Lake::Place> Lake::places(Bytes size, Lane lane) {
   std::vector<Place> result;
   each_gap(size, size, lane, Mixing::any, [&](const Gap& gap) {
     result.push_back({gap, best_window(gap, size, supply_.page)});

@@ -90,6 +90,7 @@ class Lake {
     Gap gap;
     Window window;
   };
+  using Span = Retirement::Span;
   struct Move {  // chunks that go where a run of addresses becomes complete
     Address at;
     std::vector<Chunk*> donors;
@@ -115,9 +116,9 @@ class Lake {
   // Calls visit(gap) for the gaps of at least this size that lack no more memory than `lack`, at least where they lack
   // least, from the lowest on until it returns false.
   template <typename Visit>
-  void each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visit) const;
-  std::optional<Place> best_place(Bytes size, Bytes lack, Lane lane) const;
-  std::vector<Place> places(Bytes size, Lane lane) const;  // the best of every gap, those that lack least first
+  void each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visit);
+  bool best_place(Bytes size, Bytes lack, Lane lane, Place& best);  // false: there is none
+  std::vector<Place> places(Bytes size, Lane lane);  // the best of every gap, those that lack least first
   std::vector<Donor> donors() const;
   Address grow(Bytes size, Bytes requested, Lane lane, Stream stream);
   Address alias(Bytes size, Bytes requested, Lane lane, Stream stream);
@@ -135,6 +136,17 @@ class Lake {
   Recurrence recurrence_;
   std::int64_t aliased_ = 0;  // sBlocks that were made
   Bytes active_ = 0;
+
+  // What a step of growing or moving works with: kept, because to allocate it anew would cost more than the step.
+  struct Workbench {
+    Gap gap;
+    Place place;
+    std::vector<Void> voids;
+    std::vector<Placement> plan;
+    std::vector<Chunk*> chunks;  // of the plan
+    std::vector<Span> mapped;
+  };
+  Workbench bench_;
 };
 
 inline Address Lake::allocate(Bytes size, Bytes requested, Stream stream) {

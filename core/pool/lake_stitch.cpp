@@ -14,11 +14,12 @@ Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
   // stream captures, because what that stream used cannot be fenced.
   const bool only_way = !shared_ || supply_.fences.capturing();
   const Bytes allowed = only_way ? std::numeric_limits<Bytes>::max() : supply_.allowance(size);
-  const std::optional<Place> place = best_place(size, std::min(allowed, supply_.room()), lane);
-  if (!place) return 0;
-  const auto plan = fill(voids(place->gap, place->window, size, supply_.page), {}, supply_.chunk_size(size), 0);
-  if (!carry_out(plan, {}, lane, stream)) return 0;
-  return take_fenced(place->window.at, size, requested, lane, stream);
+  const auto& [gap, window] = bench_.place;
+  if (!best_place(size, std::min(allowed, supply_.room()), lane, bench_.place)) return 0;
+  voids(gap, window, size, supply_.page, bench_.voids);
+  fill(bench_.voids, {}, supply_.chunk_size(size), 0, bench_.plan);
+  if (!carry_out(bench_.plan, {}, lane, stream)) return 0;
+  return take_fenced(window.at, size, requested, lane, stream);
 }
 
 // S3 for a size that comes again: the chunks keep their home and get a second address. Always the lowest chunks, so
@@ -66,8 +67,8 @@ std::optional<Lake::Move> Lake::plan(Bytes size, Bytes fresh, Lane lane) {
       within_reach += donor.chunk->size;
     }
     if (window.unmapped > within_reach) continue;  // without pieces, which are many for a request beyond the device
-    move.pieces = fill(voids(gap, window, size, supply_.page), sizes, supply_.chunk_size(size),
-                       std::min(fresh, supply_.allowance(size)));
+    voids(gap, window, size, supply_.page, bench_.voids);
+    fill(bench_.voids, sizes, supply_.chunk_size(size), std::min(fresh, supply_.allowance(size)), move.pieces);
     Bytes created = 0;
     for (const Placement& piece : move.pieces)
       if (piece.donor == Placement::fresh) created += piece.size;
@@ -94,8 +95,10 @@ bool Lake::carry_out(std::span<const Placement> plan, std::span<Chunk* const> do
   Fences::Ticket ticket;
   if (!supply_.fences.wait(clock, stream) || !supply_.fences.mark(clock, ticket)) return false;
 
-  std::vector<Chunk*> chunks;
-  std::vector<Retirement::Span> mapped;
+  std::vector<Chunk*>& chunks = bench_.chunks;
+  std::vector<Span>& mapped = bench_.mapped;
+  chunks.clear();
+  mapped.clear();
   std::size_t first = 0;  // of the run that is not mapped yet
   bool done = true;
   for (std::size_t i = 0; done && i < plan.size(); ++i) {
@@ -114,14 +117,14 @@ bool Lake::carry_out(std::span<const Placement> plan, std::span<Chunk* const> do
     first = i + 1;
   }
   if (!done) {
-    for (const Retirement::Span& span : mapped) supply_.chunks.undo(span.at, span.size);
+    for (const Span& span : mapped) supply_.chunks.undo(span.at, span.size);
     for (std::size_t i = 0; i < chunks.size(); ++i)
       if (plan[i].donor == Placement::fresh) supply_.chunks.destroy(chunks[i]);
     retirement_.add(std::move(ticket), {});
     return false;
   }
 
-  std::vector<Retirement::Span> old;
+  std::vector<Span> old;
   Bytes moved = 0;
   for (std::size_t i = 0; i < plan.size(); ++i) {
     if (plan[i].donor == Placement::fresh) continue;
@@ -146,7 +149,7 @@ bool Lake::carry_out(std::span<const Placement> plan, std::span<Chunk* const> do
   } else if (!plan.empty()) {
     ++supply_.statistics.grows;
   }
-  for (const Retirement::Span& span : mapped)
+  for (const Span& span : mapped)
     supply_.journal.note(moved > 0 ? JournalEntry::Action::stitch : JournalEntry::Action::map, span.at, span.size,
                          stream);
   retirement_.add(std::move(ticket), std::move(old));
@@ -185,7 +188,7 @@ Chunk* Lake::lend_page(Address to, Stream stream) {
     const bool mapped = supply_.chunks.map_run(to, std::span(&chunk, 1));
     if (mapped) arena_.leave(chunk, Extent::State::dying);
     retirement_.add(std::move(ticket),
-                    mapped ? std::vector<Retirement::Span>{{at, chunk->size}} : std::vector<Retirement::Span>{});
+                    mapped ? std::vector<Span>{{at, chunk->size}} : std::vector<Span>{});
     return mapped ? chunk : nullptr;
   }
   return nullptr;

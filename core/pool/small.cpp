@@ -1,5 +1,6 @@
 #include "pool/small.h"
 
+#include <bit>
 #include <string>
 
 #include "base/error.h"
@@ -18,7 +19,7 @@ SmallPool::Shelf& SmallPool::look_up(Stream stream) {
 
 Address SmallPool::allocate(Bytes size, Bytes requested, Stream stream) {
   Shelf& shelf = this->shelf(stream);
-  const auto units = static_cast<std::uint16_t>(size / unit);
+  const std::size_t units = size / unit;
   Block* block = shelf.free.best_fit(units);
   if (block == nullptr) {
     if (!add_slab(shelf)) return 0;
@@ -38,30 +39,26 @@ bool SmallPool::allocate_at(Address at, Bytes size, Bytes requested, Stream stre
   Slab& slab = *slab_at_[page];
   const std::size_t place = (at - slab.address) / unit;
   const std::size_t end = place + size / unit;
-  Block* block = slab.blocks.data();
+  Block* block = slab.blocks.get();
   while (block->place + block->size <= place) block = &slab.blocks[block->place + block->size];
   if (block->live || block->place + block->size < end || slab.shelf->stream != stream) return false;
   unlist(block);
   if (block->place < place) {
-    Block* const rest = split(block, static_cast<std::uint16_t>(place - block->place));
+    Block* const rest = split(block, place - block->place);
     list(block);
     block = rest;
   }
-  if (block->place + block->size > end) list(split(block, static_cast<std::uint16_t>(end - place)));
+  if (block->place + block->size > end) list(split(block, end - place));
   (void)hand_out(block, requested);
   return true;
 }
 
-SmallPool::Block* SmallPool::split(Block* block, std::uint16_t units) {
-  Block& rest = block->slab->blocks[block->place + units];
-  rest.slab = block->slab;
-  rest.place = static_cast<std::uint16_t>(block->place + units);
-  rest.size = block->size - units;
-  rest.before = units;
-  block->size = units;
-  if (const std::size_t end = rest.place + rest.size; end < block->slab->blocks.size())
-    block->slab->blocks[end].before = rest.size;
-  return &rest;
+SmallPool::Block* SmallPool::split(Block* block, std::size_t units) {
+  Slab& slab = *block->slab;
+  Block* rest = slab.add_block(block->place + units, block->size - units, units);
+  block->size = static_cast<std::uint16_t>(units);
+  if (const std::size_t end = rest->place + rest->size; end < slab.units) slab.blocks[end].before = rest->size;
+  return rest;
 }
 
 Address SmallPool::hand_out(Block* block, Bytes requested) {
@@ -76,20 +73,20 @@ void SmallPool::free(Block* block) {
   block->live = block->limbo = false;
   --slab.live;
   const std::size_t end = block->place + block->size;
-  if (end < slab.blocks.size() && !slab.blocks[end].live) {
+  if (end < slab.units && !slab.blocks[end].live) {
     Block& after = slab.blocks[end];
     unlist(&after);
     block->size += after.size;
-    after.size = 0;
+    slab.drop_block(end);
   }
   if (block->before != 0 && !slab.blocks[block->place - block->before].live) {
     Block& before = slab.blocks[block->place - block->before];
     unlist(&before);
     before.size += block->size;
-    block->size = 0;
+    slab.drop_block(block->place);
     block = &before;
   }
-  if (const std::size_t next = block->place + block->size; next < slab.blocks.size())
+  if (const std::size_t next = block->place + block->size; next < slab.units)
     slab.blocks[next].before = block->size;
   list(block);
   if (slab.live == 0 && slab_count_ > by_stream_.size()) give_back(slab);  // every stream may keep one
@@ -97,7 +94,7 @@ void SmallPool::free(Block* block) {
 
 // The slab is one free block again, and its table is kept as it is for the next one.
 void SmallPool::give_back(Slab& slab) {
-  unlist(slab.blocks.data());
+  unlist(slab.blocks.get());
   slabs_.give_back(slab.address, supply_.fences.now(slab.shelf->lane));
   --slab_count_;
   spare_.push_back(std::move(slab_at_[page_of(slab.address)]));
@@ -127,16 +124,16 @@ void SmallPool::put_slab(Shelf& shelf, Address address) {
   spare_.pop_back();
   slab->address = address;
   slab->shelf = &shelf;
-  list(slab->blocks.data());
+  list(slab->blocks.get());
   const std::size_t page = page_of(address);
   if (page >= slab_at_.size()) slab_at_.resize(page + 1);
   slab_at_[page] = std::move(slab);
   ++slab_count_;
 }
 
-SmallPool::Slab::Slab(std::size_t units) : blocks(units) {
-  blocks[0].slab = this;
-  blocks[0].size = static_cast<std::uint16_t>(units);
+SmallPool::Slab::Slab(std::size_t count)
+    : units(count), blocks(std::make_unique_for_overwrite<Block[]>(count)), begins((count + 63) / 64) {
+  add_block(0, units, 0);
 }
 
 void SmallPool::check() const {
@@ -148,17 +145,20 @@ void SmallPool::check() const {
     std::uint16_t before = 0;
     bool was_free = false;
     std::size_t place = 0;
-    while (place < slab.blocks.size()) {
+    std::size_t blocks = 0;
+    while (place < slab.units) {
       const Block& block = slab.blocks[place];
-      if (block.size == 0 || block.before != before) fail("blocks do not tile it");
+      if (!slab.has_block(place) || block.size == 0 || block.before != before) fail("blocks do not tile it");
       if (was_free && !block.live) fail("free neighbours were not joined");
       if (!block.live && !slab.shelf->free.contains(&block, block.size)) fail("a free block is in no bin");
       live += block.live;
+      ++blocks;
       was_free = !block.live;
       before = block.size;
       place += block.size;
     }
-    if (place != slab.blocks.size() || live != slab.live) fail("blocks are miscounted");
+    for (const std::uint64_t word : slab.begins) blocks -= static_cast<std::size_t>(std::popcount(word));
+    if (place != slab.units || live != slab.live || blocks != 0) fail("blocks are miscounted");
   });
 }
 

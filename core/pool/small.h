@@ -6,7 +6,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/zeroed.h"
 #include "pool/bins.h"
 #include "pool/slabs.h"
 
@@ -20,7 +19,7 @@ class SmallPool {
   struct alignas(32) Block {  // two to a cache line
     Slab* slab;
     std::uint16_t place;   // in units from the slab's start
-    std::uint16_t size;    // in units; 0: no block begins here
+    std::uint16_t size;    // in units
     std::uint16_t before;  // size of the block before, in units; 0: the first
     bool live;
     bool limbo;
@@ -65,7 +64,7 @@ class SmallPool {
   std::size_t page_of(Address address) const { return (address - slabs_.range()) >> page_shift_; }
   bool add_slab(Shelf& shelf);
   void put_slab(Shelf& shelf, Address page);
-  Block* split(Block* block, std::uint16_t units);  // keeps the front, returns the rest; neither is in a bin
+  Block* split(Block* block, std::size_t units);  // keeps the front, returns the rest; neither is in a bin
   Address hand_out(Block* block, Bytes requested);
   void list(Block* block);
   void unlist(Block* block);
@@ -90,12 +89,28 @@ struct SmallPool::Shelf {
   Bins<Block> free;
 };
 
+// The table of a slab is large, and few of its entries are used: it is never cleared, and `begins` tells which are valid.
 struct SmallPool::Slab {
   explicit Slab(std::size_t units);
   Address address = 0;
   Shelf* shelf = nullptr;
-  Zeroed<Block> blocks;  // one per unit, touched where a block begins
   std::size_t live = 0;
+  const std::size_t units;
+  std::unique_ptr<Block[]> blocks;    // one per unit, where a block begins
+  std::vector<std::uint64_t> begins;  // a bit per unit: does one?
+
+  bool has_block(std::size_t unit) const { return (begins[unit / 64] >> unit % 64 & 1) != 0; }
+  Block* add_block(std::size_t unit, std::size_t size, std::size_t before) {  // free, in no bin
+    begins[unit / 64] |= std::uint64_t{1} << unit % 64;
+    Block& block = blocks[unit];
+    block.slab = this;
+    block.place = static_cast<std::uint16_t>(unit);
+    block.size = static_cast<std::uint16_t>(size);
+    block.before = static_cast<std::uint16_t>(before);
+    block.live = block.limbo = false;
+    return &block;
+  }
+  void drop_block(std::size_t unit) { begins[unit / 64] &= ~(std::uint64_t{1} << unit % 64); }
 };
 
 inline SmallPool::Shelf& SmallPool::shelf(Stream stream) {
@@ -113,8 +128,10 @@ inline Stream SmallPool::stream(const Block* block) const {
 inline SmallPool::Block* SmallPool::find(Address address) const {
   const std::size_t page = page_of(address);
   if (page >= slab_at_.size() || slab_at_[page] == nullptr || address % unit != 0) return nullptr;
-  Block* block = &slab_at_[page]->blocks[(address - slab_at_[page]->address) / unit];
-  return block->size != 0 && block->live && !block->limbo ? block : nullptr;
+  const Slab& slab = *slab_at_[page];
+  const std::size_t place = (address - slab.address) / unit;
+  Block* block = &slab.blocks[place];
+  return slab.has_block(place) && block->live && !block->limbo ? block : nullptr;
 }
 [[gnu::always_inline]] inline void SmallPool::list(Block* block) {
   block->slab->shelf->free.insert(block, block->size);

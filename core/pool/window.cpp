@@ -41,19 +41,19 @@ Window best_window(const Gap& gap, Bytes size, Bytes page) {
   return best;
 }
 
-std::vector<Void> voids(const Gap& gap, const Window& window, Bytes size, Bytes page) {
-  std::vector<Void> result;
+void voids(const Gap& gap, const Window& window, Bytes size, Bytes page, std::vector<Void>& result) {
+  result.clear();
   const Address end = window.at + size;
   for (const GapPiece& piece : gap) {
     if (piece.mapped || piece.end() <= window.at || piece.at >= end) continue;
     const Address from = round_down(std::max(window.at, piece.at), page);
     result.push_back({from, round_up(std::min(end, piece.end()), page) - from, piece.end() - from});
   }
-  return result;
 }
 
-std::vector<Placement> fill(std::span<const Void> voids, std::span<const Bytes> donors, Bytes chunk, Bytes allowance) {
-  std::vector<Placement> plan;
+void fill(std::span<const Void> voids, std::span<const Bytes> donors, Bytes chunk, Bytes allowance,
+          std::vector<Placement>& plan) {
+  plan.clear();
   std::vector<bool> used(donors.size());
   std::size_t unused = 0;  // no donor before it is left
   for (const Void& hole : voids) {
@@ -87,7 +87,6 @@ std::vector<Placement> fill(std::span<const Void> voids, std::span<const Bytes> 
       need -= std::min(need, size);
     }
   }
-  return plan;
 }
 
 }  // namespace gmlake

@@ -1,5 +1,6 @@
 // Pure policy: where in the addresses does a run of this size need the fewest new mappings, and which chunks fill it?
-// Works on plain descriptions of gaps; no driver, no arena, no state.
+// Works on plain descriptions of gaps; no driver, no arena, no state. Results go into vectors that the caller keeps from
+// one request to the next.
 #pragma once
 
 #include <span>
@@ -33,7 +34,7 @@ struct Void {
   Bytes need = 0;
   Bytes room = 0;
 };
-std::vector<Void> voids(const Gap& gap, const Window& window, Bytes size, Bytes page);
+void voids(const Gap& gap, const Window& window, Bytes size, Bytes page, std::vector<Void>& result);
 
 // What goes where: a chunk that moves (by its number among the donors) or one to be created.
 struct Placement {
@@ -46,6 +47,7 @@ struct Placement {
 // Fills the voids with donors, in their order of preference, and creates what is missing in pieces of at most
 // `chunk`. A donor that is too large may overshoot into the room behind; below half of its size a fresh chunk is
 // preferred as long as no more than `allowance` fresh bytes are needed.
-std::vector<Placement> fill(std::span<const Void> voids, std::span<const Bytes> donors, Bytes chunk, Bytes allowance);
+void fill(std::span<const Void> voids, std::span<const Bytes> donors, Bytes chunk, Bytes allowance,
+          std::vector<Placement>& plan);
 
 }  // namespace gmlake

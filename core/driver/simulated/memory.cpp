@@ -16,8 +16,7 @@ constexpr Address first_range = 128 * TiB;
 constexpr Bytes allocation_step = 512;
 
 // The last entry that begins at or before the address, or end.
-template <typename Map>
-auto at_or_before(Map& map, Address at) {
+auto at_or_before(auto& map, Address at) {
   auto next = map.upper_bound(at);
   return next == map.begin() ? map.end() : std::prev(next);
 }
@@ -34,16 +33,15 @@ Status SimulatedMemory::reserve(Bytes size, Address& range) {
   if (!aligned(0, size)) return Status::invalid_value;
   const Address begin = next_range(size);
   if (begin == 0) return Status::out_of_memory;
-  ranges_.emplace(begin, size);
+  ranges_.emplace(begin, Span{.size = size});
   range = begin;
   return Status::success;
 }
 
 Status SimulatedMemory::free_range(Address range, Bytes size) {
   const auto found = ranges_.find(range);
-  if (found == ranges_.end() || found->second != size) return Status::invalid_value;
-  const auto mapping = mappings_.lower_bound(range);
-  if (mapping != mappings_.end() && mapping->first < range + size) return Status::invalid_value;
+  if (found == ranges_.end() || found->second.size != size || found->second.mappings != 0) return Status::invalid_value;
+  if (last_range_ == found) last_range_ = ranges_.end();
   ranges_.erase(found);
   if (range >= first_range) range_space_.give(range, size);
   return Status::success;
@@ -54,7 +52,7 @@ Status SimulatedMemory::create(Bytes size, Handle& handle) {
   if (size > capacity_ - used_) return Status::out_of_memory;
   used_ += size;
   handle = handles_.size();
-  handles_.push_back({size, 0, false, places_ ? places_->take(size) : 0});
+  handles_.push_back({.size = size, .granules = size / granularity_, .place = places_ ? places_->take(size) : 0});
   ++handle_count_;
   return Status::success;
 }
@@ -70,38 +68,30 @@ Status SimulatedMemory::release(Handle handle) {
 Status SimulatedMemory::map(Address at, Bytes size, Handle handle) {
   Memory* memory = memory_of(handle);
   if (memory == nullptr || memory->size != size) return Status::invalid_value;
-  if (!aligned(at, size) || !within_range(at, size)) return Status::invalid_value;
-  // Chunks are mapped run by run: mostly this one comes right behind the last.
-  const bool behind_last = last_ != mappings_.end() && last_->first < at &&
-                           (std::next(last_) == mappings_.end() || std::next(last_)->first >= at);
-  const auto next = behind_last ? std::next(last_) : mappings_.lower_bound(at);
-  if (next != mappings_.end() && next->first < at + size) return Status::invalid_value;
-  if (next != mappings_.begin()) {
-    const auto& [begin, mapping] = *std::prev(next);
-    if (begin + mapping.size > at) return Status::invalid_value;
-  }
-  last_ = mappings_.emplace_hint(next, at, Mapping{size, handle, false});
+  Span* range = aligned(at, size) ? range_of(at, size) : nullptr;
+  const Mappings::Number number = at / granularity_;
+  if (range == nullptr || !mappings_.empty(number, memory->granules)) return Status::invalid_value;
+  mappings_.add(number, memory->granules, handle);
   ++memory->mappings;
+  ++range->mappings;
   return Status::success;
 }
 
 Status SimulatedMemory::unmap(Address at, Bytes size, Touched& touched) {
-  auto mapping = whole_mappings(at, size, touched);
-  if (mapping == mappings_.end()) return Status::invalid_value;
-  last_ = mappings_.end();
-  for (std::uint64_t i = 0; i < touched.handles; ++i) {
-    Memory& memory = handles_[mapping->second.handle];
+  Span* range = aligned(at, size) ? range_of(at, size) : nullptr;
+  if (range == nullptr || !filled(at, size, touched)) return Status::invalid_value;
+  range->mappings -= touched.handles;
+  each_mapping(at, size, [this](Mappings::Number number, Memory& memory) {
+    mappings_.erase(number, memory.granules);
     --memory.mappings;
     drop_if_dead(memory);
-    mapping = mappings_.erase(mapping);
-  }
+  });
   return Status::success;
 }
 
 Status SimulatedMemory::set_access(Address at, Bytes size, Touched& touched) {
-  auto mapping = whole_mappings(at, size, touched);
-  if (mapping == mappings_.end()) return Status::invalid_value;
-  for (std::uint64_t i = 0; i < touched.handles; ++i, ++mapping) mapping->second.granted = true;
+  if (!aligned(at, size) || range_of(at, size) == nullptr || !filled(at, size, touched)) return Status::invalid_value;
+  each_mapping(at, size, [this](Mappings::Number number, const Memory&) { mappings_.grant(number); });
   return Status::success;
 }
 
@@ -113,8 +103,7 @@ Status SimulatedMemory::allocate(Bytes size, Address& at) {
   const Address begin = next_address(rounded);
   if (begin == 0) return Status::out_of_memory;
   used_ += rounded;
-  allocations_.emplace(begin, rounded);
-  if (places_) allocation_places_.emplace(begin, places_->take(rounded));
+  allocations_.emplace(begin, Span{.size = rounded, .place = places_ ? places_->take(rounded) : 0});
   at = begin;
   return Status::success;
 }
@@ -122,12 +111,10 @@ Status SimulatedMemory::allocate(Bytes size, Address& at) {
 Status SimulatedMemory::free(Address at) {
   const auto found = allocations_.find(at);
   if (found == allocations_.end()) return Status::invalid_value;
-  used_ -= found->second;
-  if (places_) {
-    places_->give(allocation_places_.at(at), found->second);
-    allocation_places_.erase(at);
-  }
-  if (at >= first_allocation && at - first_allocation < allocation_span) allocation_space_.give(at, found->second);
+  const Span span = found->second;
+  used_ -= span.size;
+  if (places_) places_->give(span.place, span.size);
+  if (at >= first_allocation && at - first_allocation < allocation_span) allocation_space_.give(at, span.size);
   allocations_.erase(found);
   return Status::success;
 }
@@ -141,23 +128,21 @@ void SimulatedMemory::hand_out_ranges(const std::vector<Address>& addresses) {
 }
 
 bool SimulatedMemory::accessible(Address at, Bytes size) const {
-  for (auto mapping = at_or_before(mappings_, at); size != 0; ++mapping) {
-    if (mapping == mappings_.end() || mapping->first > at || at - mapping->first >= mapping->second.size) return false;
-    if (!mapping->second.granted) return false;
-    const Bytes covered = std::min(size, mapping->first + mapping->second.size - at);
-    at += covered;
-    size -= covered;
+  for (Bytes covered = 0; size != 0; at += covered, size -= covered) {
+    const Handle handle = handle_at(at);
+    const Bytes offset = offset_at(at);
+    if (handle == 0 || mappings_[(at - offset) / granularity_].granted == 0) return false;
+    covered = std::min(size, handles_[handle].size - offset);
   }
   return true;
 }
 
 Handle SimulatedMemory::handle_at(Address at) const {
-  const auto mapping = at_or_before(mappings_, at);
-  return mapping != mappings_.end() && at - mapping->first < mapping->second.size ? mapping->second.handle : 0;
+  return mappings_[at / granularity_].handle;
 }
 
 Bytes SimulatedMemory::offset_at(Address at) const {
-  return handle_at(at) == 0 ? 0 : at - at_or_before(mappings_, at)->first;
+  return handle_at(at) == 0 ? 0 : at - mappings_.begin(at / granularity_) * granularity_;
 }
 
 std::vector<Piece> SimulatedMemory::pieces(Address at, Bytes size) const {
@@ -168,17 +153,20 @@ std::vector<Piece> SimulatedMemory::pieces(Address at, Bytes size) const {
     else
       found.push_back({place, length});
   };
-  if (const auto whole = at_or_before(allocations_, at);
-      places_ && whole != allocations_.end() && at - whole->first < whole->second) {
-    add(allocation_places_.at(whole->first) + (at - whole->first), std::min(size, whole->first + whole->second - at));
-    return found;
+  if (!places_) return found;
+  if (const auto whole = at_or_before(allocations_, at); whole != allocations_.end()) {
+    const auto& [begin, span] = *whole;
+    if (at - begin < span.size) {
+      add(span.place + (at - begin), std::min(size, begin + span.size - at));
+      return found;
+    }
   }
-  for (auto mapping = at_or_before(mappings_, at); places_ && size != 0 && mapping != mappings_.end(); ++mapping) {
-    if (mapping->first > at || at - mapping->first >= mapping->second.size) break;
-    const Bytes covered = std::min(size, mapping->first + mapping->second.size - at);
-    add(handles_[mapping->second.handle].place + (at - mapping->first), covered);
-    at += covered;
-    size -= covered;
+  for (Bytes covered = 0; size != 0; at += covered, size -= covered) {
+    const Handle handle = handle_at(at);
+    if (handle == 0) break;
+    const Bytes offset = offset_at(at);
+    covered = std::min(size, handles_[handle].size - offset);
+    add(handles_[handle].place + offset, covered);
   }
   return found;
 }
@@ -187,32 +175,47 @@ bool SimulatedMemory::aligned(Address at, Bytes size) const {
   return size != 0 && size % granularity_ == 0 && at % granularity_ == 0;
 }
 
-bool SimulatedMemory::within_range(Address at, Bytes size) const {
-  const auto range = at_or_before(ranges_, at);
-  return range != ranges_.end() && at - range->first < range->second && size <= range->second - (at - range->first);
+SimulatedMemory::Span* SimulatedMemory::range_of(Address at, Bytes size) {
+  auto covers = [&](Spans::iterator range) {
+    return range != ranges_.end() && at - range->first < range->second.size &&
+           size <= range->second.size - (at - range->first);
+  };
+  // Chunks are mapped run by run: mostly it is the range of the last.
+  if (!covers(last_range_)) last_range_ = at_or_before(ranges_, at);
+  return covers(last_range_) ? &last_range_->second : nullptr;
 }
 
-SimulatedMemory::Mappings::iterator SimulatedMemory::whole_mappings(Address at, Bytes size, Touched& touched) {
-  if (!aligned(at, size) || !within_range(at, size)) return mappings_.end();
-  const Address end = at + size;
-  const auto first = mappings_.find(at);
-  for (auto mapping = first; at != end; ++mapping) {
-    if (mapping == mappings_.end() || mapping->first != at || mapping->second.size > end - at) return mappings_.end();
+bool SimulatedMemory::filled(Address at, Bytes size, Touched& touched) const {
+  Mappings::Number number = at / granularity_;
+  for (const Mappings::Number end = number + size / granularity_; number != end;) {
+    const Mappings::Granule granule = mappings_[number];
+    const Memory& memory = handles_[granule.handle];
+    if (granule.first == 0 || memory.granules > end - number) return false;
     ++touched.handles;
-    touched.bytes += mapping->second.size;
-    at += mapping->second.size;
+    touched.bytes += memory.size;
+    number += memory.granules;
   }
-  return first;
+  return true;
 }
 
-bool SimulatedMemory::can_hand_out(Address at, Bytes size, const std::map<Address, Bytes>& taken) const {
+template <typename Visit>
+void SimulatedMemory::each_mapping(Address at, Bytes size, Visit visit) {
+  Mappings::Number number = at / granularity_;
+  for (const Mappings::Number end = number + size / granularity_; number != end;) {
+    Memory& memory = handles_[mappings_[number].handle];
+    visit(number, memory);
+    number += memory.granules;
+  }
+}
+
+bool SimulatedMemory::can_hand_out(Address at, Bytes size, const Spans& taken) {
   if (at == 0 || (at < first_allocation + allocation_span && first_allocation < at + size)) return false;
   if (at + size > first_range) return false;
   const auto next = taken.lower_bound(at);
   if (next != taken.end() && next->first - at < size) return false;
   if (next == taken.begin()) return true;
-  const auto& [begin, length] = *std::prev(next);
-  return at - begin >= length;
+  const auto& [begin, span] = *std::prev(next);
+  return at - begin >= span.size;
 }
 
 Address SimulatedMemory::next_address(Bytes size) {

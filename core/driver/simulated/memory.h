@@ -9,6 +9,7 @@
 
 #include "driver/driver.h"
 #include "driver/simulated/address_space.h"
+#include "driver/simulated/mappings.h"
 #include "driver/simulated/places.h"
 
 namespace gmlake {
@@ -43,7 +44,7 @@ class SimulatedMemory {
 
   Bytes used() const { return used_; }
   std::size_t handles() const { return handle_count_; }
-  std::size_t mappings() const { return mappings_.size(); }
+  std::size_t mappings() const { return mappings_.count(); }
   std::size_t ranges() const { return ranges_.size(); }
   bool accessible(Address at, Bytes size) const;
   Handle handle_at(Address at) const;
@@ -52,23 +53,27 @@ class SimulatedMemory {
  private:
   struct Memory {
     Bytes size = 0;  // 0: gone
+    std::uint64_t granules = 0;
     std::uint64_t mappings = 0;
     bool released = false;
     Bytes place = 0;
   };
-  struct Mapping {
+  struct Span {  // of addresses that are taken
     Bytes size = 0;
-    Handle handle = 0;
-    bool granted = false;
+    std::uint64_t mappings = 0;  // of a range
+    Bytes place = 0;             // of an allocation, while places are kept
   };
-  using Mappings = std::map<Address, Mapping>;
+  using Spans = std::map<Address, Span>;
 
   bool aligned(Address at, Bytes size) const;
-  bool within_range(Address at, Bytes size) const;
-  // The first of the mappings that fill the span one after the other, without a gap; end if they do not.
-  Mappings::iterator whole_mappings(Address at, Bytes size, Touched& touched);
+  Span* range_of(Address at, Bytes size);  // nullptr: no range covers all of it
+  // Do mappings fill the span one after the other, without a gap?
+  bool filled(Address at, Bytes size, Touched& touched) const;
+  // Calls visit(granule, memory) for each of the mappings that do.
+  template <typename Visit>
+  void each_mapping(Address at, Bytes size, Visit visit);
   // Not ours to choose, and nothing there.
-  bool can_hand_out(Address at, Bytes size, const std::map<Address, Bytes>& taken) const;
+  static bool can_hand_out(Address at, Bytes size, const Spans& taken);
   Address next_address(Bytes size);
   Address next_range(Bytes size);
   Memory* memory_of(Handle handle);  // nullptr: there is none, or the client has released it
@@ -79,14 +84,13 @@ class SimulatedMemory {
   Bytes used_ = 0;
   AddressSpace range_space_;
   AddressSpace allocation_space_;
-  std::map<Address, Bytes> ranges_;
+  Spans ranges_;
+  Spans::iterator last_range_ = ranges_.end();            // where something was mapped last, while it is there
   std::vector<Memory> handles_ = std::vector<Memory>(1);  // by handle, and no handle is ever given out again
   std::size_t handle_count_ = 0;
   Mappings mappings_;
-  Mappings::iterator last_ = mappings_.end();  // the mapping that was made last, while it is there
-  std::map<Address, Bytes> allocations_;
+  Spans allocations_;
   std::optional<Places> places_;
-  std::map<Address, Bytes> allocation_places_;  // of allocations, while places are kept
   std::deque<Address> handed_out_;
   std::deque<Address> handed_out_ranges_;
 };
