@@ -36,58 +36,62 @@ CallCounts Driver::counts() const {
   return counts_;
 }
 
-Status Driver::count(Call call, const Outcome& outcome) {
-  std::lock_guard lock(lock_);
-  CallCount& count = counts_[static_cast<std::size_t>(call)];
+template <typename Act>
+Status Driver::call(Call kind, Act act) {
+  std::unique_lock lock(lock_, std::defer_lock);
+  if (serial_) lock.lock();
+  const Outcome outcome = act();
+  if (!serial_) lock.lock();
+  CallCount& count = counts_[static_cast<std::size_t>(kind)];
   count.calls += outcome.handles;
   count.microseconds += outcome.microseconds;
   return outcome.status;
 }
 
 Status Driver::reserve(Bytes size, Address& range) {
-  return count(Call::reserve, do_reserve(size, range));
+  return call(Call::reserve, [&] { return do_reserve(size, range); });
 }
 Status Driver::free_range(Address range, Bytes size) {
-  return count(Call::free_range, do_free_range(range, size));
+  return call(Call::free_range, [&] { return do_free_range(range, size); });
 }
 Status Driver::create(Bytes size, Handle& handle) {
-  return count(Call::create, do_create(size, handle));
+  return call(Call::create, [&] { return do_create(size, handle); });
 }
 Status Driver::release(Handle handle) {
-  return count(Call::release, do_release(handle));
+  return call(Call::release, [&] { return do_release(handle); });
 }
 Status Driver::map(Address at, Bytes size, Handle handle) {
-  return count(Call::map, do_map(at, size, handle));
+  return call(Call::map, [&] { return do_map(at, size, handle); });
 }
 Status Driver::unmap(Address at, Bytes size) {
-  return count(Call::unmap, do_unmap(at, size));
+  return call(Call::unmap, [&] { return do_unmap(at, size); });
 }
 Status Driver::set_access(Address at, Bytes size) {
-  return count(Call::set_access, do_set_access(at, size));
+  return call(Call::set_access, [&] { return do_set_access(at, size); });
 }
 Status Driver::allocate(Bytes size, Address& at) {
-  return count(Call::allocate, do_allocate(size, at));
+  return call(Call::allocate, [&] { return do_allocate(size, at); });
 }
 Status Driver::free(Address at) {
-  return count(Call::free, do_free(at));
+  return call(Call::free, [&] { return do_free(at); });
 }
 Status Driver::create_event(Event& event) {
-  return count(Call::create_event, do_create_event(event));
+  return call(Call::create_event, [&] { return do_create_event(event); });
 }
 Status Driver::destroy_event(Event event) {
-  return count(Call::destroy_event, do_destroy_event(event));
+  return call(Call::destroy_event, [&] { return do_destroy_event(event); });
 }
 Status Driver::record(Event event, Stream stream) {
-  return count(Call::record, do_record(event, stream));
+  return call(Call::record, [&] { return do_record(event, stream); });
 }
 Status Driver::query(Event event) {
-  return count(Call::query, do_query(event));
+  return call(Call::query, [&] { return do_query(event); });
 }
 Status Driver::wait(Stream stream, Event event) {
-  return count(Call::wait, do_wait(stream, event));
+  return call(Call::wait, [&] { return do_wait(stream, event); });
 }
 Status Driver::synchronize(Event event) {
-  return count(Call::synchronize, do_synchronize(event));
+  return call(Call::synchronize, [&] { return do_synchronize(event); });
 }
 
 }  // namespace gmlake

@@ -12,7 +12,7 @@
 // the caller makes sure that nothing still uses the memory. A call that fails changes nothing. Any thread may call.
 //
 // The public methods call the implementation's do_ method and count what it reports, by kind; an implementation never
-// counts.
+// counts. One that is serial is called by one thread at a time, under the lock that guards the counts.
 #pragma once
 
 #include <array>
@@ -66,7 +66,7 @@ using CallCounts = std::array<CallCount, call_kinds>;
 
 class Driver {
  public:
-  Driver() = default;
+  explicit Driver(bool serial) : serial_(serial) {}
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
   virtual ~Driver() = default;
@@ -103,6 +103,8 @@ class Driver {
     std::uint64_t handles = 1;  // what a successful unmap took away
   };
 
+  mutable Lock lock_;  // guards the counts, and what a serial implementation has
+
   virtual Outcome do_reserve(Bytes size, Address& range) = 0;
   virtual Outcome do_free_range(Address range, Bytes size) = 0;
   virtual Outcome do_create(Bytes size, Handle& handle) = 0;
@@ -120,9 +122,10 @@ class Driver {
   virtual Outcome do_synchronize(Event event) = 0;
 
  private:
-  Status count(Call call, const Outcome& outcome);
+  template <typename Act>
+  Status call(Call kind, Act act);
 
-  mutable Lock lock_;  // guards counts_ alone, and is never held during a call of the device
+  const bool serial_;
   CallCounts counts_{};
 };
 

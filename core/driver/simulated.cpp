@@ -1,4 +1,4 @@
-// The simulated driver: locks, faults and modelled time around what simulated/ keeps.
+// The simulated driver: faults and modelled time around what simulated/ keeps.
 #include "driver/simulated.h"
 
 #include <algorithm>
@@ -39,7 +39,6 @@ struct SimulatedDriver::State {
       : options(checked(chosen)), memory(options.capacity, options.granularity, options.address_space) {}
 
   const SimulatedOptions options;
-  Lock mutex;
   SimulatedMemory memory;
   Timeline timeline;
   Faults faults;
@@ -47,14 +46,14 @@ struct SimulatedDriver::State {
   // One call of the device: a fault injected for it comes first; time passes only if it succeeds.
   template <typename Act>
   Outcome call(Call kind, double microseconds, Act act) {
-    std::lock_guard lock(mutex);
     Status status = faults.next(kind);
     if (status == Status::success) status = act();
     return {status, status == Status::success ? microseconds : 0};
   }
 };
 
-SimulatedDriver::SimulatedDriver(const SimulatedOptions& options) : state_(std::make_unique<State>(options)) {}
+SimulatedDriver::SimulatedDriver(const SimulatedOptions& options)
+    : Driver(true), state_(std::make_unique<State>(options)) {}
 SimulatedDriver::~SimulatedDriver() = default;
 
 int SimulatedDriver::device() const {
@@ -65,112 +64,112 @@ Bytes SimulatedDriver::granularity() const {
 }
 
 Status SimulatedDriver::memory_info(Bytes& free, Bytes& total) {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   total = state_->options.capacity;
   free = total - state_->memory.used();
   return Status::success;
 }
 
 Status SimulatedDriver::is_capturing(Stream stream, bool& capturing) {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   capturing = state_->timeline.capturing(stream);
   return Status::success;
 }
 
 void SimulatedDriver::fail(Call call, std::uint64_t nth, Status status, std::uint64_t times) {
   if (nth == 0) throw InvalidArgument("call number 0 cannot fail; 1 is the next call");
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   state_->faults.add(call, nth, status, times);
 }
 
 void SimulatedDriver::clear_faults() {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   state_->faults.clear();
 }
 
 std::uint64_t SimulatedDriver::failures() const {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   return state_->faults.failures();
 }
 
 void SimulatedDriver::hold(Stream stream) {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   state_->timeline.hold(stream);
 }
 
 void SimulatedDriver::finish(Stream stream) {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   state_->timeline.finish(stream);
 }
 
 void SimulatedDriver::set_capturing(Stream stream, bool capturing) {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   state_->timeline.set_capturing(stream, capturing);
 }
 
 void SimulatedDriver::hand_out(const std::vector<Address>& addresses) {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   state_->memory.hand_out(addresses);
 }
 
 void SimulatedDriver::hand_out_ranges(const std::vector<Address>& addresses) {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   state_->memory.hand_out_ranges(addresses);
 }
 
 void SimulatedDriver::keep_places() {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   if (state_->memory.used() != 0) throw InvalidArgument("places cannot be kept: the device holds memory already");
   state_->memory.keep_places();
 }
 
 std::vector<PlaceChange> SimulatedDriver::place_changes() {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   return state_->memory.place_changes();
 }
 
 std::vector<Piece> SimulatedDriver::pieces(Address at, Bytes size) const {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   return state_->memory.pieces(at, size);
 }
 
 Bytes SimulatedDriver::physical_bytes() const {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   return state_->memory.used();
 }
 
 std::size_t SimulatedDriver::handles() const {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   return state_->memory.handles();
 }
 
 std::size_t SimulatedDriver::mappings() const {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   return state_->memory.mappings();
 }
 
 std::size_t SimulatedDriver::ranges() const {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   return state_->memory.ranges();
 }
 
 std::size_t SimulatedDriver::events() const {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   return state_->timeline.events();
 }
 
 bool SimulatedDriver::accessible(Address at, Bytes size) const {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   return state_->memory.accessible(at, size);
 }
 
 Handle SimulatedDriver::handle_at(Address at) const {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   return state_->memory.handle_at(at);
 }
 
 Bytes SimulatedDriver::offset_at(Address at) const {
-  std::lock_guard lock(state_->mutex);
+  std::lock_guard lock(lock_);
   return state_->memory.offset_at(at);
 }
 

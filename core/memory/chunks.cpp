@@ -85,7 +85,7 @@ void Chunks::change_kind(Chunk* chunk, PoolKind kind) {
   chunk->kind = kind;
 }
 
-void Chunks::retry() {
+void Chunks::try_again() {
   std::erase_if(stuck_, [this](const Span& span) { return unmap(span.at, span.size); });
   std::erase_if(doomed_, [this](Chunk* chunk) { return try_destroy(chunk); });
 }

@@ -42,7 +42,10 @@ class Chunks {
   void change_kind(Chunk* chunk, PoolKind kind);
 
   // What the driver refused to destroy or undo is remembered; this tries again.
-  void retry();
+  void retry() {
+    if (!stuck_.empty() || !doomed_.empty()) [[unlikely]]
+      try_again();
+  }
 
  private:
   struct Span {
@@ -52,6 +55,7 @@ class Chunks {
   Driver& driver_;
   Statistics& statistics_;
   bool try_destroy(Chunk* chunk);
+  void try_again();
 
   Store<Chunk> store_;
   std::vector<Chunk*> chunks_;

@@ -7,9 +7,8 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
-
-#include "base/zeroed.h"
 
 namespace gmlake {
 
@@ -31,6 +30,8 @@ class SizeSet {
     const std::uint64_t middle = middle_[number / 4096] &= ~(std::uint64_t{low == 0} << number / 64 % 64);
     high_ &= ~(std::uint64_t{middle == 0} << number / 4096);
   }
+
+  bool contains(std::size_t number) const { return (low_[number / 64] & bit(number)) != 0; }
 
   std::size_t next(std::size_t number) const {
     const std::uint64_t members = low_[number / 64] & from(number);
@@ -62,33 +63,22 @@ class SizeSet {
 template <typename Node>
 class Bins {
  public:
-  explicit Bins(std::size_t sizes) : heads_(sizes), filled_(sizes) {}
+  explicit Bins(std::size_t sizes) : heads_(std::make_unique_for_overwrite<Node*[]>(sizes)), filled_(sizes) {}
 
-  std::size_t sizes() const { return heads_.size(); }
-
-  void insert(Node* node, std::size_t size) {
-    Node*& head = heads_[size];
-    node->bin_previous = nullptr;
-    node->bin_next = head;
-    if (head != nullptr)
-      head->bin_previous = node;
-    else
-      filled_.insert(size);
-    head = node;
-  }
+  void insert(Node* node, std::size_t size) { insert_before(head(size), node, size); }
 
   // As insert, but behind the first if that has the lower address: of equals the lowest is then taken first, or nearly
   // so, at the price of one comparison.
   void insert_by_address(Node* node, std::size_t size) {
-    Node* head = heads_[size];
-    if (head == nullptr || head->address > node->address) {
-      insert(node, size);
+    Node* first = head(size);
+    if (first == nullptr || first->address > node->address) {
+      insert_before(first, node, size);
       return;
     }
-    node->bin_previous = head;
-    node->bin_next = head->bin_next;
-    if (head->bin_next != nullptr) head->bin_next->bin_previous = node;
-    head->bin_next = node;
+    node->bin_previous = first;
+    node->bin_next = first->bin_next;
+    if (first->bin_next != nullptr) first->bin_next->bin_previous = node;
+    first->bin_next = node;
   }
 
   [[gnu::always_inline]] void erase(Node* node, std::size_t size) {
@@ -112,14 +102,26 @@ class Bins {
   }
 
   bool contains(const Node* node, std::size_t size) const {
-    const Node* listed = heads_[size];
+    const Node* listed = head(size);
     while (listed != nullptr && listed != node) listed = listed->bin_next;
-    return listed != nullptr && filled_.next(size) == size;
+    return listed != nullptr;
   }
 
  private:
-  Zeroed<Node*> heads_;  // by size
-  SizeSet filled_;       // every size that has a list, and some that had one
+  Node* head(std::size_t size) const { return filled_.contains(size) ? heads_[size] : nullptr; }
+  void insert_before(Node* first, Node* node, std::size_t size) {
+    node->bin_previous = nullptr;
+    node->bin_next = first;
+    if (first != nullptr)
+      first->bin_previous = node;
+    else
+      filled_.insert(size);
+    heads_[size] = node;
+  }
+
+  // By size, of those in the set. Few of very many are ever used: the rest is never touched, not even to clear it.
+  std::unique_ptr<Node*[]> heads_;
+  SizeSet filled_;  // every size that has a list, and some that had one
 };
 
 }  // namespace gmlake

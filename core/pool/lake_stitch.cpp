@@ -187,8 +187,7 @@ Chunk* Lake::lend_page(Address to, Stream stream) {
     if (!supply_.fences.wait(clock, stream) || !supply_.fences.mark(clock, ticket)) return nullptr;
     const bool mapped = supply_.chunks.map_run(to, std::span(&chunk, 1));
     if (mapped) arena_.leave(chunk, Extent::State::dying);
-    retirement_.add(std::move(ticket),
-                    mapped ? std::vector<Span>{{at, chunk->size}} : std::vector<Span>{});
+    retirement_.add(std::move(ticket), mapped ? std::vector<Span>{{at, chunk->size}} : std::vector<Span>{});
     return mapped ? chunk : nullptr;
   }
   return nullptr;

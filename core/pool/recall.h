@@ -10,9 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "base/vocabulary.h"
-#include "base/zeroed.h"
 #include "order/clock.h"
 
 namespace gmlake {
@@ -64,7 +64,7 @@ class Recall {
   // last.
   bool is_mine(std::uint64_t row) const { return (row & ~place_bits) == mark_; }
 
-  Zeroed<std::uint64_t> table_{row_count};
+  std::vector<std::uint64_t> table_ = std::vector<std::uint64_t>(row_count);
   std::array<Bytes, window> requests_{};
   std::size_t turn_ = 0;
   std::uint64_t history_ = 0;

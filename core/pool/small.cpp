@@ -86,8 +86,7 @@ void SmallPool::free(Block* block) {
     slab.drop_block(block->place);
     block = &before;
   }
-  if (const std::size_t next = block->place + block->size; next < slab.units)
-    slab.blocks[next].before = block->size;
+  if (const std::size_t next = block->place + block->size; next < slab.units) slab.blocks[next].before = block->size;
   list(block);
   if (slab.live == 0 && slab_count_ > by_stream_.size()) give_back(slab);  // every stream may keep one
 }

@@ -89,7 +89,8 @@ struct SmallPool::Shelf {
   Bins<Block> free;
 };
 
-// The table of a slab is large, and few of its entries are used: it is never cleared, and `begins` tells which are valid.
+// The table of a slab is large, and few of its entries are used: it is never cleared, and `begins` tells which are
+// valid.
 struct SmallPool::Slab {
   explicit Slab(std::size_t units);
   Address address = 0;

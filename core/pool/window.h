@@ -1,6 +1,6 @@
 // Pure policy: where in the addresses does a run of this size need the fewest new mappings, and which chunks fill it?
-// Works on plain descriptions of gaps; no driver, no arena, no state. Results go into vectors that the caller keeps from
-// one request to the next.
+// Works on plain descriptions of gaps; no driver, no arena, no state. Results go into vectors that the caller keeps
+// from one request to the next.
 #pragma once
 
 #include <span>

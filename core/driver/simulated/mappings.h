@@ -1,6 +1,6 @@
-// Which handle is mapped where on the simulated device: a page table, in leaves of 1024 granules that are made when they
-// are first used. It knows granules and handles; whether something may be mapped, and how large a handle is, the caller
-// knows.
+// Which handle is mapped where on the simulated device: a page table, in leaves of 1024 granules that are made when
+// they are first used. It knows granules and handles; whether something may be mapped, and how large a handle is, the
+// caller knows.
 #pragma once
 
 #include <algorithm>
