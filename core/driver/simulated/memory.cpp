@@ -1,6 +1,7 @@
 #include "driver/simulated/memory.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 
 #include "base/units.h"
@@ -26,6 +27,7 @@ auto at_or_before(auto& map, Address at) {
 SimulatedMemory::SimulatedMemory(Bytes capacity, Bytes granularity, Bytes address_space)
     : capacity_(capacity),
       granularity_(granularity),
+      shift_(std::has_single_bit(granularity) ? std::countr_zero(granularity) : 0),
       range_space_(round_up(first_range, granularity), round_down(address_space, granularity)),
       allocation_space_(first_allocation, allocation_span) {}
 
@@ -52,7 +54,7 @@ Status SimulatedMemory::create(Bytes size, Handle& handle) {
   if (size > capacity_ - used_) return Status::out_of_memory;
   used_ += size;
   handle = handles_.size();
-  handles_.push_back({.size = size, .granules = size / granularity_, .place = places_ ? places_->take(size) : 0});
+  handles_.push_back({.size = size, .granules = granules(size), .place = places_ ? places_->take(size) : 0});
   ++handle_count_;
   return Status::success;
 }
@@ -69,7 +71,7 @@ Status SimulatedMemory::map(Address at, Bytes size, Handle handle) {
   Memory* memory = memory_of(handle);
   if (memory == nullptr || memory->size != size) return Status::invalid_value;
   Span* range = aligned(at, size) ? range_of(at, size) : nullptr;
-  const Mappings::Number number = at / granularity_;
+  const Mappings::Number number = granules(at);
   if (range == nullptr || !mappings_.empty(number, memory->granules)) return Status::invalid_value;
   mappings_.add(number, memory->granules, handle);
   ++memory->mappings;
@@ -131,18 +133,18 @@ bool SimulatedMemory::accessible(Address at, Bytes size) const {
   for (Bytes covered = 0; size != 0; at += covered, size -= covered) {
     const Handle handle = handle_at(at);
     const Bytes offset = offset_at(at);
-    if (handle == 0 || mappings_[(at - offset) / granularity_].granted == 0) return false;
+    if (handle == 0 || mappings_[granules(at - offset)].granted == 0) return false;
     covered = std::min(size, handles_[handle].size - offset);
   }
   return true;
 }
 
 Handle SimulatedMemory::handle_at(Address at) const {
-  return mappings_[at / granularity_].handle;
+  return mappings_[granules(at)].handle;
 }
 
 Bytes SimulatedMemory::offset_at(Address at) const {
-  return handle_at(at) == 0 ? 0 : at - mappings_.begin(at / granularity_) * granularity_;
+  return handle_at(at) == 0 ? 0 : at - mappings_.begin(granules(at)) * granularity_;
 }
 
 std::vector<Piece> SimulatedMemory::pieces(Address at, Bytes size) const {
@@ -172,7 +174,7 @@ std::vector<Piece> SimulatedMemory::pieces(Address at, Bytes size) const {
 }
 
 bool SimulatedMemory::aligned(Address at, Bytes size) const {
-  return size != 0 && size % granularity_ == 0 && at % granularity_ == 0;
+  return size != 0 && granules(size) * granularity_ == size && granules(at) * granularity_ == at;
 }
 
 SimulatedMemory::Span* SimulatedMemory::range_of(Address at, Bytes size) {
@@ -186,8 +188,8 @@ SimulatedMemory::Span* SimulatedMemory::range_of(Address at, Bytes size) {
 }
 
 bool SimulatedMemory::filled(Address at, Bytes size, Touched& touched) const {
-  Mappings::Number number = at / granularity_;
-  for (const Mappings::Number end = number + size / granularity_; number != end;) {
+  Mappings::Number number = granules(at);
+  for (const Mappings::Number end = number + granules(size); number != end;) {
     const Mappings::Granule granule = mappings_[number];
     const Memory& memory = handles_[granule.handle];
     if (granule.first == 0 || memory.granules > end - number) return false;
@@ -200,8 +202,8 @@ bool SimulatedMemory::filled(Address at, Bytes size, Touched& touched) const {
 
 template <typename Visit>
 void SimulatedMemory::each_mapping(Address at, Bytes size, Visit visit) {
-  Mappings::Number number = at / granularity_;
-  for (const Mappings::Number end = number + size / granularity_; number != end;) {
+  Mappings::Number number = granules(at);
+  for (const Mappings::Number end = number + granules(size); number != end;) {
     Memory& memory = handles_[mappings_[number].handle];
     visit(number, memory);
     number += memory.granules;

@@ -65,6 +65,9 @@ class SimulatedMemory {
   };
   using Spans = std::map<Address, Span>;
 
+  std::uint64_t granules(Bytes bytes) const {  // or the number of the granule at an address
+    return shift_ != 0 ? bytes >> shift_ : bytes / granularity_;
+  }
   bool aligned(Address at, Bytes size) const;
   Span* range_of(Address at, Bytes size);  // nullptr: no range covers all of it
   // Do mappings fill the span one after the other, without a gap?
@@ -81,6 +84,7 @@ class SimulatedMemory {
 
   Bytes capacity_;
   Bytes granularity_;
+  int shift_;  // nearly every granularity is a power of two, and nothing else in a call takes as long as to divide
   Bytes used_ = 0;
   AddressSpace range_space_;
   AddressSpace allocation_space_;
