@@ -74,8 +74,8 @@ const Extent* Arena::idle_from(const Extent* extent) const {
   return search(idle_, extent, [](const Extent* found) { return found->idle(); });
 }
 
-const Extent* Arena::hole_from(const Extent* extent) const {
-  return search(holes_, extent, [](const Extent* found) { return found->state == Extent::State::hole; });
+const Extent* Arena::seam_from(const Extent* extent) const {
+  return search(seams_, extent, is_seam);
 }
 
 std::size_t Arena::next_region(const Regions& regions, std::size_t region) {
@@ -256,7 +256,7 @@ void Arena::reach(Address end) {
   starts_.resize(wanted * page_ / slot_size);
   occupied_.resize(starts_.size() / word_bits + 1);
   idle_.resize(occupied_.size() / region_slots + 1);
-  holes_.resize(idle_.size());
+  seams_.resize(idle_.size());
   cells_.resize(wanted * page_ / large + 1);
   for (auto& index : index_)
     if (index != nullptr) index->lowest.resize(cells_.size());
@@ -272,10 +272,9 @@ void Arena::check() const {
     if (extent->address != at) fail("extents do not tile the range", extent->address);
     if (extent->size == 0 || extent->size % unit != 0) fail("an extent has an odd size", at);
     if (joins(extent->next, extent->state, extent->owner)) fail("neighbours were not joined", at);
-    const bool hole = extent->state == Extent::State::hole;
     if ((extent->idle() && next_region(idle_, region_of(at)) != region_of(at)) ||
-        (hole && next_region(holes_, region_of(at)) != region_of(at)))
-      fail("an idle extent is not in its bitmap", at);
+        (is_seam(extent) && next_region(seams_, region_of(at)) != region_of(at)))
+      fail("an idle extent or a seam is not in its bitmap", at);
     if (starting_at(at) != extent || covering(at + extent->size - 1) != extent) fail("the index of slots is wrong", at);
     for (Address page = round_up(at - range_, page_) + range_; page < std::min(extent->end(), top_); page += page_)
       if ((chunk_at(page) != nullptr) != extent->mapped()) fail("mapped extents and chunks differ", page);

@@ -47,9 +47,10 @@ class Arena {
     return extent != nullptr && extent->address == address ? extent : nullptr;
   }
   Extent* covering(Address address) const;
-  // It or the first after it that is free or a hole; that is a hole. nullptr: there is none.
+  // It or the first after it that is free or a hole; that is a seam. nullptr: there is none. At a *seam* free space
+  // goes on in another way: it is a hole, or right behind the free space of another owner.
   const Extent* idle_from(const Extent* extent) const;
-  const Extent* hole_from(const Extent* extent) const;
+  const Extent* seam_from(const Extent* extent) const;
   Chunk* chunk_at(Address address) const {
     const std::size_t page = page_of(address);
     return page < chunks_.size() ? chunks_[page] : nullptr;
@@ -94,12 +95,20 @@ class Arena {
   static constexpr std::size_t region_slots = 16;
   std::size_t region_of(Address address) const { return slot_of(address) / region_slots; }
   void note_idle(const Extent* extent) {
-    const std::size_t region = region_of(extent->address);
-    idle_[region / word_bits] |= bit(region);
-    if (extent->state == Extent::State::hole) holes_[region / word_bits] |= bit(region);
+    note(idle_, extent);
+    if (extent->state == Extent::State::hole) note(seams_, extent);
+  }
+  static bool is_seam(const Extent* extent) {
+    return extent->state == Extent::State::hole ||
+           (extent->state == Extent::State::free && extent->previous != nullptr &&
+            extent->previous->state == Extent::State::free);
   }
   // A bit per region: may such an extent begin in it? Set when one does, cleared by who looks and finds none.
   using Regions = std::vector<std::uint64_t>;
+  void note(Regions& regions, const Extent* extent) {
+    const std::size_t region = region_of(extent->address);
+    regions[region / word_bits] |= bit(region);
+  }
   static std::size_t next_region(const Regions& regions, std::size_t region);  // from this one on
   Extent* first_in_region(std::size_t region) const;
   template <typename Wanted>
@@ -126,7 +135,13 @@ class Arena {
     if (joins(extent->previous, state, extent->owner)) extent = join_previous(extent, state);
     extent->state = state;
     note_idle(extent);
-    if (state == Extent::State::free) list(extent);
+    if (state != Extent::State::free) return;
+    list(extent);
+    if (several_owners()) note_seams(extent);
+  }
+  void note_seams(const Extent* extent) {
+    if (is_seam(extent)) note(seams_, extent);
+    if (extent->next != nullptr && is_seam(extent->next)) note(seams_, extent->next);
   }
   [[gnu::always_inline]] void list(Extent* extent) {  // enters a free extent into its owner's index
     if (extent->size < large)
@@ -169,7 +184,7 @@ class Arena {
   std::vector<Extent*> starts_;          // per slot: the first extent that begins in it
   std::vector<std::uint64_t> occupied_;  // a bit per slot: does any extent begin in it?
   mutable Regions idle_;
-  mutable Regions holes_;
+  mutable Regions seams_;
   std::vector<Chunk*> chunks_;  // per page: the chunk at home there
   std::array<std::unique_ptr<Index>, lane_count> index_;
   int owners_ = 0;              // lanes that have an index

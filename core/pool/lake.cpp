@@ -96,13 +96,14 @@ Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Str
     return hand_out(arena_.take(other, size, Extent::State::live, lane), requested);
 
   (void)settle(false);
-  if (const Extent* mixed = lowest_run(size, lane, Mixing::settled); mixed != nullptr)
+  const bool elsewhere = borrow(size, lane, false) != nullptr;
+  if (const Extent* mixed = lowest_run(size, lane, Mixing::settled, elsewhere); mixed != nullptr)
     if (Address at = take_fenced(mixed->address, size, requested, lane, stream); at != 0) return at;
   if (Address at = grow(size, requested, lane, stream); at != 0) return at;
   if (Extent* other = borrow(size, lane, false); other != nullptr)
     if (Address at = take_fenced(other->address, size, requested, lane, stream); at != 0) return at;
 
-  if (const Extent* mixed = lowest_run(size, lane, Mixing::any); mixed != nullptr)
+  if (const Extent* mixed = lowest_run(size, lane, Mixing::any, false); mixed != nullptr)
     if (Address at = take_fenced(mixed->address, size, requested, lane, stream); at != 0) return at;
 
   const bool comes_again = recurrence_.note(size);
@@ -148,10 +149,13 @@ bool Lake::may_use(const Extent* extent, Lane lane, Mixing mixing) const {
          (mixing == Mixing::any || extent->owner == lane || (shared_ && supply_.fences.settled(extent->clock, lane)));
 }
 
-// Free space of several owners, side by side: the first extent of the lowest run that is large enough, or nullptr.
-const Extent* Lake::lowest_run(Bytes size, Lane lane, Mixing mixing) const {
+// Free space of several owners, side by side: the first extent of the lowest run that is large enough, or nullptr. With
+// `single` it may be a single extent, too.
+const Extent* Lake::lowest_run(Bytes size, Lane lane, Mixing mixing, bool single) const {
   if (!arena_.several_owners() || supply_.inactive() < size) return nullptr;
-  for (const Extent* extent = arena_.idle_from(arena_.first()); extent != nullptr; extent = arena_.idle_from(extent)) {
+  auto next = [&](const Extent* extent) { return single ? arena_.idle_from(extent) : arena_.seam_from(extent); };
+  for (const Extent* extent = next(arena_.first()); extent != nullptr; extent = next(extent)) {
+    while (extent->previous != nullptr && may_use(extent->previous, lane, mixing)) extent = extent->previous;
     const Extent* first = extent;
     for (; extent != nullptr && may_use(extent, lane, mixing); extent = extent->next)
       if (extent->end() - first->address >= size) return first;
@@ -165,12 +169,9 @@ void Lake::each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visi
   auto usable = [&](const Extent* extent) {
     return extent->state == Extent::State::hole || may_use(extent, lane, mixing);
   };
-  // With a single owner all free space that fits without a hole has been found before.
-  auto next = [&](const Extent* extent) {
-    return arena_.several_owners() ? arena_.idle_from(extent) : arena_.hole_from(extent);
-  };
+  // Away from seams, free space that fits has been found before.
   Gap& gap = bench_.gap;
-  for (const Extent* extent = next(arena_.first()); extent != nullptr; extent = next(extent)) {
+  for (const Extent* extent = arena_.seam_from(arena_.first()); extent != nullptr; extent = arena_.seam_from(extent)) {
     while (extent->previous != nullptr && usable(extent->previous)) extent = extent->previous;
     const Extent* first = extent;
     Bytes mapped = 0;
