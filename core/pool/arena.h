@@ -39,6 +39,25 @@ class Arena {
       if (Extent* best = index->bins.best_fit(size / unit); best != nullptr) return best;
     return fit_large(*index, size);
   }
+  // The lowest free space of an owner for a request that is below `below` and that usable(extent) accepts, or nullptr.
+  template <typename Usable>
+  const Extent* lowest_fit(Lane owner, Bytes size, Address below, Usable usable) const {
+    const Index* index = index_[owner].get();
+    const Extent* lowest = nullptr;
+    auto consider = [&](const Extent* extent) {
+      if (extent->address < below && usable(extent)) {
+        lowest = extent;
+        below = extent->address;
+      }
+    };
+    if (index == nullptr || size > largest_indexed) return nullptr;
+    if (size < large) index->bins.each_fit(size / unit, consider);
+    index->lowest.each_fit(indexed(std::max(size, large)), [&](std::size_t cell) {
+      consider(cells_[cell]);
+      return cells_[cell]->address < below;
+    });
+    return lowest;
+  }
   Extent* starting_at(Address address) const {  // the extent that begins exactly there, or nullptr
     const std::size_t slot = slot_of(address);
     if (slot >= starts_.size()) return nullptr;

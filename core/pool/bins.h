@@ -101,6 +101,12 @@ class Bins {
     }
   }
 
+  template <typename Visit>
+  void each_fit(std::size_t size, Visit visit) const {  // of at least this size, in no order
+    for (size = filled_.next(size); size != SizeSet::none; size = filled_.next(size + 1))
+      for (Node* node = heads_[size]; node != nullptr; node = node->bin_next) visit(node);
+  }
+
   bool contains(const Node* node, std::size_t size) const {
     const Node* listed = head(size);
     while (listed != nullptr && listed != node) listed = listed->bin_next;

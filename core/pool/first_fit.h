@@ -48,7 +48,7 @@ class FirstFit {
     fitting[level] = at_least(size, levels_[level][node]);
     for (;;) {
       if (fitting[level] != 0) {
-        node = node * fan + static_cast<std::size_t>(std::countr_zero(fitting[level]));
+        node = node * fan + lowest(fitting[level]);
         if (level == 0) return node;
         --level;
         fitting[level] = at_least(size, levels_[level][node]);
@@ -61,6 +61,20 @@ class FirstFit {
     }
   }
 
+  // Calls visit(cell) for the cells that hold at least this size, the lowest first, until it returns false.
+  template <typename Visit>
+  void each_fit(Size size, Visit visit) const {
+    auto look_into = [&](std::size_t leaf) {
+      for (unsigned fitting = at_least(size, levels_[0][leaf]); fitting != 0; fitting &= fitting - 1)
+        if (!visit(leaf * fan + lowest(fitting))) return false;
+      return true;
+    };
+    if (depth_ == 1) look_into(0);
+    for (std::size_t leaf = 0; depth_ > 1 && leaf < count_ / fan; leaf += fan)
+      for (unsigned fitting = at_least(size, levels_[1][leaf / fan]); fitting != 0; fitting &= fitting - 1)
+        if (!look_into(leaf + lowest(fitting))) return;
+  }
+
  private:
   static constexpr std::size_t fan = 16;
   static constexpr std::size_t most_levels = 8;
@@ -71,6 +85,7 @@ class FirstFit {
   Size& value(std::size_t level, std::size_t place) { return levels_[level][place / fan].size[place % fan]; }
   Size value(std::size_t level, std::size_t place) const { return levels_[level][place / fan].size[place % fan]; }
 
+  static std::size_t lowest(unsigned children) { return static_cast<std::size_t>(std::countr_zero(children)); }
   static Size highest(const Node& node) {  // as a loop that compilers turn into a few wide steps
     Size highest = 0;
     for (const Size size : node.size) highest = std::max(highest, size);

@@ -96,14 +96,13 @@ Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Str
     return hand_out(arena_.take(other, size, Extent::State::live, lane), requested);
 
   (void)settle(false);
-  const bool elsewhere = borrow(size, lane, false) != nullptr;
-  if (const Extent* mixed = lowest_run(size, lane, Mixing::settled, elsewhere); mixed != nullptr)
-    if (Address at = take_fenced(mixed->address, size, requested, lane, stream); at != 0) return at;
+  if (const Extent* other = lowest_settled(size, lane); other != nullptr)
+    if (Address at = take_fenced(other->address, size, requested, lane, stream); at != 0) return at;
   if (Address at = grow(size, requested, lane, stream); at != 0) return at;
   if (Extent* other = borrow(size, lane, false); other != nullptr)
     if (Address at = take_fenced(other->address, size, requested, lane, stream); at != 0) return at;
 
-  if (const Extent* mixed = lowest_run(size, lane, Mixing::any, false); mixed != nullptr)
+  if (const Extent* mixed = lowest_run(size, lane, Mixing::any, std::numeric_limits<Address>::max()); mixed != nullptr)
     if (Address at = take_fenced(mixed->address, size, requested, lane, stream); at != 0) return at;
 
   const bool comes_again = recurrence_.note(size);
@@ -149,19 +148,43 @@ bool Lake::may_use(const Extent* extent, Lane lane, Mixing mixing) const {
          (mixing == Mixing::any || extent->owner == lane || (shared_ && supply_.fences.settled(extent->clock, lane)));
 }
 
-// Free space of several owners, side by side: the first extent of the lowest run that is large enough, or nullptr. With
-// `single` it may be a single extent, too.
-const Extent* Lake::lowest_run(Bytes size, Lane lane, Mixing mixing, bool single) const {
+// Free space of several owners, side by side: the first extent of the lowest run below an address that is large enough,
+// or nullptr.
+const Extent* Lake::lowest_run(Bytes size, Lane lane, Mixing mixing, Address below) const {
   if (!arena_.several_owners() || supply_.inactive() < size) return nullptr;
-  auto next = [&](const Extent* extent) { return single ? arena_.idle_from(extent) : arena_.seam_from(extent); };
-  for (const Extent* extent = next(arena_.first()); extent != nullptr; extent = next(extent)) {
-    while (extent->previous != nullptr && may_use(extent->previous, lane, mixing)) extent = extent->previous;
-    const Extent* first = extent;
-    for (; extent != nullptr && may_use(extent, lane, mixing); extent = extent->next)
-      if (extent->end() - first->address >= size) return first;
-    if (extent != nullptr) extent = extent->next;
+  auto is_free = [](const Extent* extent) { return extent != nullptr && extent->state == Extent::State::free; };
+  for (const Extent* seam = arena_.seam_from(arena_.first()); seam != nullptr; seam = arena_.seam_from(seam)) {
+    const Extent* begin = seam;
+    const Extent* last = seam;
+    while (is_free(begin->previous)) begin = begin->previous;
+    while (is_free(last->next)) last = last->next;
+    seam = last->next;
+    if (begin->address >= below) return nullptr;
+    if (last->end() - begin->address < size) continue;
+    const Extent* first = begin;  // of a part that may be used
+    for (const Extent* extent = begin; extent != seam; extent = extent->next)
+      if (!may_use(extent, lane, mixing))
+        first = extent->next;
+      else if (extent->end() - first->address >= size)
+        return first->address < below ? first : nullptr;
   }
   return nullptr;
+}
+
+// The lowest free space of other lanes whose work has surely finished, in one piece or in several; or nullptr.
+const Extent* Lake::lowest_settled(Bytes size, Lane lane) const {
+  const Extent* lowest = nullptr;
+  Address below = std::numeric_limits<Address>::max();
+  auto keep = [&](const Extent* found) {
+    if (found == nullptr) return;
+    lowest = found;
+    below = found->address;
+  };
+  auto settled = [&](const Extent* extent) { return supply_.fences.settled(extent->clock, lane); };
+  for (Lane other = 0; other < lane_count; ++other)
+    if (other != lane) keep(arena_.lowest_fit(other, size, below, settled));
+  keep(lowest_run(size, lane, Mixing::settled, below));
+  return lowest;
 }
 
 template <typename Visit>

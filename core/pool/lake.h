@@ -112,7 +112,8 @@ class Lake {
   Address take_fenced(Address at, Bytes size, Bytes requested, Lane lane, Stream stream);
   Extent* borrow(Bytes size, Lane lane, bool settled) const;
   bool may_use(const Extent* extent, Lane lane, Mixing mixing) const;
-  const Extent* lowest_run(Bytes size, Lane lane, Mixing mixing, bool single) const;
+  const Extent* lowest_run(Bytes size, Lane lane, Mixing mixing, Address below) const;
+  const Extent* lowest_settled(Bytes size, Lane lane) const;
   // Calls visit(gap) for the gaps of at least this size that lack no more memory than `lack`, at least where they lack
   // least, from the lowest on until it returns false.
   template <typename Visit>

@@ -1,15 +1,14 @@
 // Where was this request served the last time? A training program asks for the same things in the same order in every
 // step. If each of them gets the place it had, all that follow find the layout they had, and no driver call is left to
-// make. A *point* of a program is told by the request, by what the client holds at that moment and by the requests
-// before it. The table keeps the place of every point behind the point before it, so that it is fetched long before it
-// is needed; whether points are met again tells whether the program repeats itself. Fixed size: the oldest give way. A
-// place is a hint, no more: who gets one looks whether it is free.
+// make. Requests and their places are kept in a log, and the program is followed in it like a thread: behind a request
+// that was met again comes the next of the log. Where the thread breaks, it is found again by the *point* of the
+// program, told by the request, by what the client holds at that moment and by the requests before. While it lasts,
+// what the client holds does not matter: programs that release in another order every time are followed, too. The log
+// has an end: the oldest give way. A place is a hint, no more: who gets one looks whether it is free.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "base/vocabulary.h"
@@ -21,58 +20,63 @@ class Recall {
  public:
   // Moves on to the point of this request. Its place there, or 0.
   Address next(Bytes size, Bytes held, Lane lane) {
-    const std::uint64_t point = ((size + lane) ^ held * 0xD6E8FEB86659FD93u ^ advance(size)) * 0xC2B2AE3D27D4EB4Fu;
-    mark_ = point & ~place_bits;
-    std::uint64_t* rows = rows_ = rows_of_next_;
-    rows_of_next_ = &table_[(point >> 20) % row_count / 2 * 2];
-    __builtin_prefetch(rows_of_next_, 1);
-    if (!is_mine(rows[0]) && is_mine(rows[1])) std::swap(rows[0], rows[1]);
-    known_ = is_mine(rows[0]);
-    unknown_ = known_ ? 0 : unknown_ + 1;
-    return known_ ? (rows[0] & place_bits) * unit : 0;
+    const std::uint64_t request = (size + lane) * 0x9E3779B97F4A7C15u;
+    history_ = (history_ << 1) + request;  // which forgets it after 64 others
+    const std::uint64_t point = (history_ ^ held * 0xD6E8FEB86659FD93u) * 0xC2B2AE3D27D4EB4Fu;
+    std::uint64_t& row = *row_;
+    row_ = &table_[point >> (64 - row_bits)];
+    __builtin_prefetch(row_, 1);
+    if (thread_ != none && is(entry(thread_ + 1), request))
+      ++thread_;
+    else
+      thread_ = find(row, point << row_bits, request);
+    if ((++now_ & mask_) == 0) [[unlikely]]
+      make_room();
+    entry(now_) = request & ~low_bits;
+    if (now_ % landmark == 0) row = (point << row_bits & ~low_bits) | (now_ & low_bits);
+    unknown_ = thread_ != none ? 0 : unknown_ + 1;
+    return thread_ != none ? (entry(thread_) & low_bits) * unit : 0;
   }
-
-  void note(Address place) {  // of the request under way
-    if (!known_) rows_[1] = rows_[0];
-    rows_[0] = mark_ | (place / unit & place_bits);
-  }
+  void note(Address place) { entry(now_) |= place / unit & low_bits; }  // of the request under way
 
   bool repeats() const { return unknown_ < doubtful; }
 
  private:
+  using Number = std::uint64_t;  // of a request, counted from 1
+  static constexpr Number none = 0;
   static constexpr Bytes unit = 512;  // every place is a multiple
-  static constexpr std::uint64_t place_bits = (std::uint64_t{1} << 40) - 1;
-  static constexpr std::size_t row_count = std::size_t{1} << 15;
+  static constexpr std::size_t longest_log = std::size_t{1} << 16;
+  static constexpr int row_bits = 14;
+  static constexpr Number landmark = 4;  // so many requests apart are the points by which a thread is found
   static constexpr std::size_t doubtful = 8;
+  // An entry of the log is the upper bits of a request and its place, a row of the table those of a point and its
+  // number.
+  static constexpr std::uint64_t low_bits = (std::uint64_t{1} << 40) - 1;
 
-  static constexpr std::size_t window = 112;  // enough to tell one layer of a model from another
-  static constexpr std::uint64_t factor = 0x9E3779B97F4A7C15u;
-  static constexpr std::uint64_t power(std::size_t exponent) {
-    return exponent == 0 ? 1 : factor * power(exponent - 1);
+  static bool is(std::uint64_t word, std::uint64_t what) { return ((word ^ what) & ~low_bits) == 0; }
+  std::uint64_t& entry(Number number) { return log_[number & mask_]; }
+
+  Number find(std::uint64_t row, std::uint64_t point, std::uint64_t request) {
+    const Number number = row & low_bits;
+    const bool known = number != none && is(row, point) && now_ - number < mask_;
+    return known && is(entry(number), request) ? number : none;
   }
 
-  // A rolling hash of the last requests.
-  std::uint64_t advance(Bytes size) {
-    Bytes& oldest = requests_[turn_];
-    turn_ = turn_ + 1 < window ? turn_ + 1 : 0;
-    const std::uint64_t history = history_ * factor + size - oldest * power(window);
-    oldest = size;
-    return history_ = history;
+  [[gnu::noinline]] void make_room() {
+    if (log_.size() == longest_log) return;
+    log_.resize(2 * log_.size());
+    mask_ = log_.size() - 1;
   }
 
-  // A row holds the upper bits of a point, its mark, and its place. Two are looked at, of which the first was used
-  // last.
-  bool is_mine(std::uint64_t row) const { return (row & ~place_bits) == mark_; }
-
-  std::vector<std::uint64_t> table_ = std::vector<std::uint64_t>(row_count);
-  std::array<Bytes, window> requests_{};
-  std::size_t turn_ = 0;
+  std::vector<std::uint64_t> log_ = std::vector<std::uint64_t>(1024);
+  std::uint64_t mask_ = log_.size() - 1;
+  // The landmarks, each in the row of the point before it: so it is fetched long before it is needed.
+  std::vector<std::uint64_t> table_ = std::vector<std::uint64_t>(std::size_t{1} << row_bits);
+  std::uint64_t* row_ = table_.data();  // of the request under way
+  Number now_ = 0;                      // the request under way
+  Number thread_ = none;                // the one in an earlier step that it repeats
   std::uint64_t history_ = 0;
-  std::uint64_t* rows_ = table_.data();  // of the request under way
-  std::uint64_t* rows_of_next_ = table_.data();
-  std::uint64_t mark_ = 0;
-  bool known_ = false;
-  std::size_t unknown_ = doubtful;  // points since the last one that was known
+  std::size_t unknown_ = doubtful;  // requests since the last one that was met again
 };
 
 }  // namespace gmlake
