@@ -92,7 +92,8 @@ cuda::StreamHandle as_stream(Stream stream) {
 
 }  // namespace
 
-CudaDriver::CudaDriver(int device, Needs needs) : Driver(false), cuda_(cuda::library()), device_(existing(device)) {
+CudaDriver::CudaDriver(int device, Needs needs)
+    : Driver(Calls::concurrent), cuda_(cuda::library()), device_(existing(device)) {
   cuda::Device id = 0;
   require(cuda_, cuda_.device_get(&id, device_), device_, "finding it");
   properties_.location.id = id;

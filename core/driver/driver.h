@@ -66,7 +66,8 @@ using CallCounts = std::array<CallCount, call_kinds>;
 
 class Driver {
  public:
-  explicit Driver(bool serial) : serial_(serial) {}
+  enum class Calls : std::uint8_t { serial, concurrent };
+  explicit Driver(Calls calls) : serial_(calls == Calls::serial) {}
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
   virtual ~Driver() = default;

@@ -53,7 +53,7 @@ struct SimulatedDriver::State {
 };
 
 SimulatedDriver::SimulatedDriver(const SimulatedOptions& options)
-    : Driver(true), state_(std::make_unique<State>(options)) {}
+    : Driver(Calls::serial), state_(std::make_unique<State>(options)) {}
 SimulatedDriver::~SimulatedDriver() = default;
 
 int SimulatedDriver::device() const {

@@ -102,7 +102,7 @@ Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Str
   if (Extent* other = borrow(size, lane, false); other != nullptr)
     if (Address at = take_fenced(other->address, size, requested, lane, stream); at != 0) return at;
 
-  if (const Extent* mixed = lowest_run(size, lane, Mixing::any, std::numeric_limits<Address>::max()); mixed != nullptr)
+  if (const Extent* mixed = lowest_run(size, lane, Mixing::any); mixed != nullptr)
     if (Address at = take_fenced(mixed->address, size, requested, lane, stream); at != 0) return at;
 
   const bool comes_again = recurrence_.note(size);
@@ -174,7 +174,7 @@ const Extent* Lake::lowest_run(Bytes size, Lane lane, Mixing mixing, Address bel
 // The lowest free space of other lanes whose work has surely finished, in one piece or in several; or nullptr.
 const Extent* Lake::lowest_settled(Bytes size, Lane lane) const {
   const Extent* lowest = nullptr;
-  Address below = std::numeric_limits<Address>::max();
+  Address below = anywhere;
   auto keep = [&](const Extent* found) {
     if (found == nullptr) return;
     lowest = found;

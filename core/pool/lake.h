@@ -13,6 +13,7 @@
 // nothing in it moves. Running out (S5) is the allocator's business: allocate just returns nothing.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -100,6 +101,7 @@ class Lake {
   // whose layout differs in every step would make them for nothing, and each maps all that it serves.
   bool aliasing_pays() const { return aliased_ < 200 + supply_.statistics.sblock_hits / 2; }
   enum class Mixing : std::uint8_t { settled, any };  // whose free space a window may use
+  static constexpr Address anywhere = std::numeric_limits<Address>::max();
 
   Address find_room(Bytes size, Bytes requested, Stream stream);
   Address take_again(Address place, Bytes size, Bytes requested, Lane lane, Stream stream);
@@ -112,7 +114,7 @@ class Lake {
   Address take_fenced(Address at, Bytes size, Bytes requested, Lane lane, Stream stream);
   Extent* borrow(Bytes size, Lane lane, bool settled) const;
   bool may_use(const Extent* extent, Lane lane, Mixing mixing) const;
-  const Extent* lowest_run(Bytes size, Lane lane, Mixing mixing, Address below) const;
+  const Extent* lowest_run(Bytes size, Lane lane, Mixing mixing, Address below = anywhere) const;
   const Extent* lowest_settled(Bytes size, Lane lane) const;
   // Calls visit(gap) for the gaps of at least this size that lack no more memory than `lack`, at least where they lack
   // least, from the lowest on until it returns false.
