@@ -100,7 +100,7 @@ def main() -> None:
     groups()
     dist.barrier()
     dist.destroy_process_group()
-    print("rank", RANK, "is done")
+    sys.stdout.write(f"rank {RANK} is done\n")  # at once: the ranks share a pipe
 
 
 main()
