@@ -17,7 +17,8 @@ class SizeSet {
  public:
   static constexpr std::size_t none = SIZE_MAX;
 
-  explicit SizeSet(std::size_t count) : low_((count + 63) / 64), middle_((low_.size() + 63) / 64) {}
+  // With room for the number `count` itself, which may be asked about, too.
+  explicit SizeSet(std::size_t count) : low_(count / 64 + 1), middle_((low_.size() + 63) / 64) {}
 
   void insert(std::size_t number) {
     low_[number / 64] |= bit(number);
