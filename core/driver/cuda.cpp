@@ -173,9 +173,8 @@ Driver::Outcome CudaDriver::do_free_range(Address range, Bytes size) {
   return call([&] { return cuda_.address_free(range, size); });
 }
 
-Driver::Outcome CudaDriver::do_create(Bytes size, Handle& handle) {
-  cuda::AllocationHandle created = 0;
-  const Outcome outcome = call([&] {
+Driver::Outcome CudaDriver::do_create(Bytes size, std::span<Handle> handles, std::size_t& done) {
+  auto create = [&](cuda::AllocationHandle& created) {
     cuda::AllocationProperties properties = properties_;
     if (!shareable_) return cuda_.create(&created, size, &properties, 0);
     properties.handle_types = cuda::as_file;
@@ -186,9 +185,16 @@ Driver::Outcome CudaDriver::do_create(Bytes size, Handle& handle) {
     const Result result = cuda_.create(&created, size, &properties, 0);
     if (result == Result::success) shareable_ = false;  // some virtual machines promise more than they allow
     return result;
+  };
+  return call([&] {
+    for (Handle& handle : handles) {
+      cuda::AllocationHandle created = 0;
+      if (const Result result = create(created); result != Result::success) return result;
+      handle = created;
+      ++done;
+    }
+    return Result::success;
   });
-  if (outcome.status == Status::success) handle = created;
-  return outcome;
 }
 
 Driver::Outcome CudaDriver::do_release(Handle handle) {
@@ -196,12 +202,17 @@ Driver::Outcome CudaDriver::do_release(Handle handle) {
   return call([&] { return cuda_.release(handle); });
 }
 
-Driver::Outcome CudaDriver::do_map(Address at, Bytes size, Handle handle) {
-  const Outcome outcome = call([&] { return cuda_.map(at, size, 0, handle, 0); });
-  if (outcome.status == Status::success) {
-    std::lock_guard lock(mappings_mutex_);
-    mappings_.emplace(at, Mapping{size, handle});
-  }
+Driver::Outcome CudaDriver::do_map(Address at, Bytes size, std::span<const Handle> handles, std::size_t& done) {
+  const Outcome outcome = call([&] {
+    for (const Handle handle : handles) {
+      const Result result = cuda_.map(at + done * size, size, 0, handle, 0);
+      if (result != Result::success) return result;
+      ++done;
+    }
+    return Result::success;
+  });
+  std::lock_guard lock(mappings_mutex_);
+  for (std::size_t i = 0; i < done; ++i) mappings_.emplace(at + i * size, Mapping{size, handles[i]});
   return outcome;
 }
 

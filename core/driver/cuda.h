@@ -48,9 +48,9 @@ class CudaDriver final : public Driver {
  private:
   Outcome do_reserve(Bytes size, Address& range) override;
   Outcome do_free_range(Address range, Bytes size) override;
-  Outcome do_create(Bytes size, Handle& handle) override;
+  Outcome do_create(Bytes size, std::span<Handle> handles, std::size_t& done) override;
   Outcome do_release(Handle handle) override;
-  Outcome do_map(Address at, Bytes size, Handle handle) override;
+  Outcome do_map(Address at, Bytes size, std::span<const Handle> handles, std::size_t& done) override;
   Outcome do_unmap(Address at, Bytes size) override;
   Outcome do_set_access(Address at, Bytes size) override;
   Outcome do_allocate(Bytes size, Address& at) override;

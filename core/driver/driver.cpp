@@ -54,14 +54,24 @@ Status Driver::reserve(Bytes size, Address& range) {
 Status Driver::free_range(Address range, Bytes size) {
   return call(Call::free_range, [&] { return do_free_range(range, size); });
 }
-Status Driver::create(Bytes size, Handle& handle) {
-  return call(Call::create, [&] { return do_create(size, handle); });
+Status Driver::create(Bytes size, std::span<Handle> handles, std::size_t& done) {
+  done = 0;
+  return call(Call::create, [&] {
+    Outcome outcome = do_create(size, handles, done);
+    outcome.handles = attempts(outcome, done);
+    return outcome;
+  });
 }
 Status Driver::release(Handle handle) {
   return call(Call::release, [&] { return do_release(handle); });
 }
-Status Driver::map(Address at, Bytes size, Handle handle) {
-  return call(Call::map, [&] { return do_map(at, size, handle); });
+Status Driver::map(Address at, Bytes size, std::span<const Handle> handles, std::size_t& done) {
+  done = 0;
+  return call(Call::map, [&] {
+    Outcome outcome = do_map(at, size, handles, done);
+    outcome.handles = attempts(outcome, done);
+    return outcome;
+  });
 }
 Status Driver::unmap(Address at, Bytes size) {
   return call(Call::unmap, [&] { return do_unmap(at, size); });

@@ -10,6 +10,8 @@
 //
 // Sizes and addresses are multiples of granularity() in every virtual-memory call. unmap is not ordered with streams:
 // the caller makes sure that nothing still uses the memory. A call that fails changes nothing. Any thread may call.
+// Handles of one size are created and mapped in runs: what one call needs besides (a lock, the device's context) is
+// then paid once for all of them.
 //
 // The public methods call the implementation's do_ method and count what it reports, by kind; an implementation never
 // counts. One that is serial is called by one thread at a time, under the lock that guards the counts.
@@ -17,6 +19,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/lock.h"
@@ -77,9 +80,19 @@ class Driver {
 
   [[nodiscard]] Status reserve(Bytes size, Address& range);
   [[nodiscard]] Status free_range(Address range, Bytes size);
-  [[nodiscard]] Status create(Bytes size, Handle& handle);
+  // A run: each handle is a call of the device, mapped right behind the one before. It ends with the first that is
+  // refused; `done` of them are done.
+  [[nodiscard]] Status create(Bytes size, std::span<Handle> handles, std::size_t& done);
+  [[nodiscard]] Status map(Address at, Bytes size, std::span<const Handle> handles, std::size_t& done);
+  [[nodiscard]] Status create(Bytes size, Handle& handle) {
+    std::size_t done = 0;
+    return create(size, std::span(&handle, 1), done);
+  }
+  [[nodiscard]] Status map(Address at, Bytes size, Handle handle) {
+    std::size_t done = 0;
+    return map(at, size, std::span(&handle, 1), done);
+  }
   [[nodiscard]] Status release(Handle handle);
-  [[nodiscard]] Status map(Address at, Bytes size, Handle handle);
   [[nodiscard]] Status unmap(Address at, Bytes size);  // may span several whole mappings
   [[nodiscard]] Status set_access(Address at, Bytes size);
   [[nodiscard]] Status allocate(Bytes size, Address& at);
@@ -101,16 +114,16 @@ class Driver {
   struct Outcome {
     Status status = Status::success;
     double microseconds = 0;
-    std::uint64_t handles = 1;  // what a successful unmap took away
+    std::uint64_t handles = 1;  // that were created, mapped or unmapped, and one that was refused
   };
 
   mutable Lock lock_;  // guards the counts, and what a serial implementation has
 
   virtual Outcome do_reserve(Bytes size, Address& range) = 0;
   virtual Outcome do_free_range(Address range, Bytes size) = 0;
-  virtual Outcome do_create(Bytes size, Handle& handle) = 0;
+  virtual Outcome do_create(Bytes size, std::span<Handle> handles, std::size_t& done) = 0;
   virtual Outcome do_release(Handle handle) = 0;
-  virtual Outcome do_map(Address at, Bytes size, Handle handle) = 0;
+  virtual Outcome do_map(Address at, Bytes size, std::span<const Handle> handles, std::size_t& done) = 0;
   virtual Outcome do_unmap(Address at, Bytes size) = 0;
   virtual Outcome do_set_access(Address at, Bytes size) = 0;
   virtual Outcome do_allocate(Bytes size, Address& at) = 0;
@@ -125,6 +138,9 @@ class Driver {
  private:
   template <typename Act>
   Status call(Call kind, Act act);
+  static std::uint64_t attempts(const Outcome& outcome, std::size_t done) {
+    return outcome.status == Status::success ? done : done + 1;
+  }
 
   const bool serial_;
   CallCounts counts_{};

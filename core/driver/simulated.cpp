@@ -50,6 +50,19 @@ struct SimulatedDriver::State {
     if (status == Status::success) status = act();
     return {status, status == Status::success ? microseconds : 0};
   }
+
+  // The same for calls in a row: act(count) makes as many as no fault stops.
+  template <typename Act>
+  Outcome calls(Call kind, double microseconds, std::size_t count, std::size_t& done, Act act) {
+    const std::uint64_t allowed = std::min<std::uint64_t>(count, faults.until_next(kind));
+    Status status = allowed > 0 ? act(allowed) : Status::success;
+    faults.pass(kind, done);
+    if (status != Status::success)
+      faults.pass(kind, 1);
+    else if (done < count)
+      status = faults.next(kind);
+    return {status, static_cast<double>(done) * microseconds};
+  }
 };
 
 SimulatedDriver::SimulatedDriver(const SimulatedOptions& options)
@@ -183,10 +196,11 @@ Driver::Outcome SimulatedDriver::do_free_range(Address range, Bytes size) {
   return s.call(Call::free_range, s.options.cost.free_range, [&] { return s.memory.free_range(range, size); });
 }
 
-Driver::Outcome SimulatedDriver::do_create(Bytes size, Handle& handle) {
+Driver::Outcome SimulatedDriver::do_create(Bytes size, std::span<Handle> handles, std::size_t& done) {
   State& s = *state_;
   const double cost = s.options.cost.create + further_mib(size) * s.options.cost.create_per_mib;
-  return s.call(Call::create, cost, [&] { return s.memory.create(size, handle); });
+  return s.calls(Call::create, cost, handles.size(), done,
+                 [&](std::size_t count) { return s.memory.create(size, handles.first(count), done); });
 }
 
 Driver::Outcome SimulatedDriver::do_release(Handle handle) {
@@ -194,9 +208,10 @@ Driver::Outcome SimulatedDriver::do_release(Handle handle) {
   return s.call(Call::release, s.options.cost.release, [&] { return s.memory.release(handle); });
 }
 
-Driver::Outcome SimulatedDriver::do_map(Address at, Bytes size, Handle handle) {
+Driver::Outcome SimulatedDriver::do_map(Address at, Bytes size, std::span<const Handle> handles, std::size_t& done) {
   State& s = *state_;
-  return s.call(Call::map, s.options.cost.map, [&] { return s.memory.map(at, size, handle); });
+  return s.calls(Call::map, s.options.cost.map, handles.size(), done,
+                 [&](std::size_t count) { return s.memory.map(at, size, handles.first(count), done); });
 }
 
 Driver::Outcome SimulatedDriver::do_unmap(Address at, Bytes size) {

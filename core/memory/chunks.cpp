@@ -22,16 +22,22 @@ Bytes Chunks::doomed_bytes() const {
   return bytes;
 }
 
-Chunk* Chunks::create(Bytes size, PoolKind kind, PoolId pool) {
-  Handle handle = 0;
-  if (driver_.create(size, handle) != Status::success) return nullptr;
-  Chunk* chunk = store_.make({.handle = handle, .size = size, .kind = kind, .pool = pool, .number = chunks_.size()});
-  chunks_.push_back(chunk);
-  reserved_ += size;
-  statistics_.segment.increase(kind, 1);
-  statistics_.count_reserved(kind, pool, static_cast<std::int64_t>(size));
-  ++statistics_.num_device_alloc;
-  return chunk;
+bool Chunks::create(Bytes size, PoolKind kind, PoolId pool, std::span<Chunk*> made) {
+  handles_.resize(made.size());
+  std::size_t done = 0;
+  const bool all = driver_.create(size, handles_, done) == Status::success;
+  for (std::size_t i = 0; i < done; ++i)
+    made[i] =
+        store_.make({.handle = handles_[i], .size = size, .kind = kind, .pool = pool, .number = chunks_.size() + i});
+  made = made.first(done);
+  chunks_.insert(chunks_.end(), made.begin(), made.end());
+  reserved_ += done * size;
+  statistics_.segment.increase(kind, static_cast<std::int64_t>(done));
+  statistics_.count_reserved(kind, pool, static_cast<std::int64_t>(done * size));
+  statistics_.num_device_alloc += static_cast<std::int64_t>(done);
+  if (!all)
+    for (Chunk* chunk : made) destroy(chunk);
+  return all;
 }
 
 void Chunks::destroy(Chunk* chunk) {
@@ -54,10 +60,13 @@ bool Chunks::try_destroy(Chunk* chunk) {
 bool Chunks::map_run(Address at, std::span<Chunk* const> run) {
   Address end = at;
   bool mapped = true;
-  for (Chunk* chunk : run) {
-    mapped = driver_.map(end, chunk->size, chunk->handle) == Status::success;
-    if (!mapped) break;
-    end += chunk->size;
+  for (auto next = run.begin(); mapped && next != run.end();) {
+    const Bytes size = (*next)->size;
+    handles_.clear();
+    for (; next != run.end() && (*next)->size == size; ++next) handles_.push_back((*next)->handle);
+    std::size_t done = 0;
+    mapped = driver_.map(end, size, handles_, done) == Status::success;
+    end += done * size;
   }
   statistics_.mapped_bytes.increase(static_cast<std::int64_t>(end - at));
   if (mapped && driver_.set_access(at, end - at) == Status::success) return true;

@@ -32,8 +32,9 @@ class Chunks {
   Bytes doomed_bytes() const;  // of chunks that the driver refused to take back
   const std::vector<Chunk*>& all() const { return chunks_; }
 
-  Chunk* create(Bytes size, PoolKind kind, PoolId pool);  // nullptr: the driver refused
-  void destroy(Chunk* chunk);                             // must be unmapped everywhere
+  // As many new chunks as there is room for. False: the driver refused one of them, and there are none.
+  bool create(Bytes size, PoolKind kind, PoolId pool, std::span<Chunk*> made);
+  void destroy(Chunk* chunk);  // must be unmapped everywhere
 
   // Maps the chunks one after the other from `at` on, and grants access to the whole run, or changes nothing.
   bool map_run(Address at, std::span<Chunk* const> run);
@@ -59,8 +60,9 @@ class Chunks {
 
   Store<Chunk> store_;
   std::vector<Chunk*> chunks_;
-  std::vector<Span> stuck_;     // mappings that could not be undone
-  std::vector<Chunk*> doomed_;  // chunks that could not be destroyed
+  std::vector<Handle> handles_;  // of the call that is made
+  std::vector<Span> stuck_;      // mappings that could not be undone
+  std::vector<Chunk*> doomed_;   // chunks that could not be destroyed
   Bytes reserved_ = 0;
 };
 

@@ -127,6 +127,7 @@ class Lake {
   Address alias(Bytes size, Bytes requested, Lane lane, Stream stream);
   std::optional<Move> plan(Bytes size, Bytes fresh, Lane lane);
   Address rehome(const Move& move, Bytes size, Bytes requested, Lane lane, Stream stream);
+  bool provide(const Placement& place, std::span<Chunk* const> donors);
   bool carry_out(std::span<const Placement> plan, std::span<Chunk* const> donors, Lane lane, Stream stream);
 
   Supply& supply_;

@@ -71,7 +71,7 @@ std::optional<Lake::Move> Lake::plan(Bytes size, Bytes fresh, Lane lane) {
     fill(bench_.voids, sizes, supply_.chunk_size(size), std::min(fresh, supply_.allowance(size)), move.pieces);
     Bytes created = 0;
     for (const Placement& piece : move.pieces)
-      if (piece.donor == Placement::fresh) created += piece.size;
+      if (piece.donor == Placement::fresh) created += piece.end() - piece.at;
     if (created <= fresh) return move;
   }
   return std::nullopt;
@@ -81,6 +81,20 @@ std::optional<Lake::Move> Lake::plan(Bytes size, Bytes fresh, Lane lane) {
 Address Lake::rehome(const Move& move, Bytes size, Bytes requested, Lane lane, Stream stream) {
   if (!carry_out(move.pieces, move.donors, lane, stream)) return 0;
   return take_fenced(move.at, size, requested, lane, stream);
+}
+
+// Adds the chunks of a place to those at hand. False: the driver refused to create them, and none was added.
+bool Lake::provide(const Placement& place, std::span<Chunk* const> donors) {
+  std::vector<Chunk*>& chunks = bench_.chunks;
+  const std::size_t first = chunks.size();
+  chunks.resize(first + place.count);
+  if (place.donor != Placement::fresh) {
+    chunks[first] = donors[place.donor];
+    return true;
+  }
+  if (supply_.chunks.create(place.size, PoolKind::large, pool_, std::span(chunks).subspan(first))) return true;
+  chunks.resize(first);
+  return false;
 }
 
 // Puts the chunks where the plan says. New mappings are made before old ones are given up, so that a refusal of the
@@ -99,49 +113,43 @@ bool Lake::carry_out(std::span<const Placement> plan, std::span<Chunk* const> do
   std::vector<Span>& mapped = bench_.mapped;
   chunks.clear();
   mapped.clear();
-  std::size_t first = 0;  // of the run that is not mapped yet
   bool done = true;
-  for (std::size_t i = 0; done && i < plan.size(); ++i) {
-    const Placement& place = plan[i];
-    Chunk* chunk = place.donor == Placement::fresh ? supply_.chunks.create(place.size, PoolKind::large, pool_)
-                                                   : donors[place.donor];
-    if (chunk == nullptr) {
-      done = false;
-      break;
-    }
-    chunks.push_back(chunk);
-    if (i + 1 < plan.size() && plan[i + 1].at == place.at + place.size) continue;  // the run goes on
-    const Bytes bytes = place.at + place.size - plan[first].at;
-    done = supply_.chunks.map_run(plan[first].at, std::span(chunks).subspan(first));
-    if (done) mapped.push_back({plan[first].at, bytes});
-    first = i + 1;
+  for (auto place = plan.begin(); done && place != plan.end();) {  // run by run
+    const Address at = place->at;
+    const std::size_t first = chunks.size();
+    Address end = at;
+    for (; done && place != plan.end() && place->at == end; end = place++->end()) done = provide(*place, donors);
+    done = done && supply_.chunks.map_run(at, std::span(chunks).subspan(first));
+    if (done) mapped.push_back({at, end - at});
   }
   if (!done) {
     for (const Span& span : mapped) supply_.chunks.undo(span.at, span.size);
-    for (std::size_t i = 0; i < chunks.size(); ++i)
-      if (plan[i].donor == Placement::fresh) supply_.chunks.destroy(chunks[i]);
+    for (Chunk* chunk : chunks)
+      if (chunk->home == 0) supply_.chunks.destroy(chunk);
     retirement_.add(std::move(ticket), {});
     return false;
   }
 
   std::vector<Span> old;
   Bytes moved = 0;
-  for (std::size_t i = 0; i < plan.size(); ++i) {
-    if (plan[i].donor == Placement::fresh) continue;
-    moved += chunks[i]->size;
-    if (!old.empty() && old.back().at + old.back().size == chunks[i]->home)
-      old.back().size += chunks[i]->size;
+  for (Chunk* chunk : chunks) {
+    if (chunk->home == 0) continue;
+    moved += chunk->size;
+    if (!old.empty() && old.back().at + old.back().size == chunk->home)
+      old.back().size += chunk->size;
     else
-      old.push_back({chunks[i]->home, chunks[i]->size});
-    arena_.leave(chunks[i], Extent::State::dying);
+      old.push_back({chunk->home, chunk->size});
+    arena_.leave(chunk, Extent::State::dying);
   }
-  for (std::size_t i = 0; i < plan.size(); i = first) {  // run by run, of new chunks or of moved ones
-    const bool fresh = plan[i].donor == Placement::fresh;
-    for (first = i + 1; first < plan.size(); ++first)
-      if (plan[first].at != plan[first - 1].at + plan[first - 1].size ||
-          (plan[first].donor == Placement::fresh) != fresh)
-        break;
-    arena_.settle_at(plan[i].at, std::span(chunks).subspan(i, first - i), lane, fresh ? Clock{} : clock);
+  std::size_t settled = 0;
+  for (auto place = plan.begin(); place != plan.end();) {  // run by run, of new chunks or of moved ones
+    const bool fresh = place->donor == Placement::fresh;
+    const Address at = place->at;
+    const std::size_t first = settled;
+    for (Address end = at; place != plan.end() && place->at == end && (place->donor == Placement::fresh) == fresh;
+         end = place++->end())
+      settled += place->count;
+    arena_.settle_at(at, std::span(chunks).subspan(first, settled - first), lane, fresh ? Clock{} : clock);
   }
   if (moved > 0) {
     ++supply_.statistics.stitches;

@@ -30,12 +30,14 @@ Address Slabs::take(Stream stream) {
   const std::size_t place = reuse ? vacant_.back() : pages_.size();
   const Address at = range_ + place * supply_.page;
   if (!contains(at)) return 0;
-  Chunk* chunk = supply_.room() >= supply_.page ? supply_.chunks.create(supply_.page, PoolKind::small, pool_) : nullptr;
-  if (chunk != nullptr && !supply_.chunks.map_run(at, std::span(&chunk, 1))) {
+  Chunk* chunk = nullptr;
+  const std::span one(&chunk, 1);
+  if (supply_.room() < supply_.page || !supply_.chunks.create(supply_.page, PoolKind::small, pool_, one)) {
+    chunk = shared() ? lake_.lend_page(at, stream) : nullptr;
+  } else if (!supply_.chunks.map_run(at, one)) {
     supply_.chunks.destroy(chunk);
     return 0;
   }
-  if (chunk == nullptr && shared()) chunk = lake_.lend_page(at, stream);
   if (chunk == nullptr) return 0;
   supply_.chunks.change_kind(chunk, PoolKind::small);
   supply_.journal.note(JournalEntry::Action::map, at, supply_.page, stream);

@@ -75,16 +75,19 @@ void fill(std::span<const Void> voids, std::span<const Bytes> donors, Bytes chun
       if (pick == Placement::fresh && overshoot != Placement::fresh &&
           !(need <= allowance && need < donors[overshoot] / 2))
         pick = overshoot;
-      const Bytes size = pick == Placement::fresh ? std::min(need, chunk) : donors[pick];
-      plan.push_back({at, size, pick});
-      if (pick == Placement::fresh)
-        allowance -= std::min(allowance, size);
-      else
-        used[pick] = true;
+      if (pick == Placement::fresh) {  // and so is all that follows: it only gets smaller
+        const Bytes rest = need % chunk;
+        if (need > rest) plan.push_back({.at = at, .size = chunk, .count = need / chunk});
+        if (rest > 0) plan.push_back({.at = at + need - rest, .size = rest});
+        allowance -= std::min(allowance, need);
+        break;
+      }
+      plan.push_back({.at = at, .size = donors[pick], .donor = pick});
+      used[pick] = true;
       while (unused < used.size() && used[unused]) ++unused;
-      at += size;
-      room -= size;
-      need -= std::min(need, size);
+      at += donors[pick];
+      room -= donors[pick];
+      need -= std::min(need, donors[pick]);
     }
   }
 }

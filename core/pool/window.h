@@ -36,12 +36,15 @@ struct Void {
 };
 void voids(const Gap& gap, const Window& window, Bytes size, Bytes page, std::vector<Void>& result);
 
-// What goes where: a chunk that moves (by its number among the donors) or one to be created.
+// What goes where: a chunk that moves (by its number among the donors), or chunks to be created, side by side.
 struct Placement {
   static constexpr std::size_t fresh = SIZE_MAX;
   Address at = 0;
-  Bytes size = 0;
+  Bytes size = 0;  // of each
   std::size_t donor = fresh;
+  std::size_t count = 1;
+
+  Address end() const { return at + count * size; }
 };
 
 // Fills the voids with donors, in their order of preference, and creates what is missing in pieces of at most

@@ -121,6 +121,62 @@ class TestHandles:
         assert driver.free_range(at, 2 * granule) == OK
 
 
+class TestRuns:
+    """Several handles in one call are several calls, up to the first that is refused."""
+
+    def test_a_run_is_created_and_mapped(self, driver: Driver) -> None:
+        granule = driver.granularity
+        before, counts = free_bytes(driver), driver.counts()
+        status, handles = driver.create_run(2 * granule, 3)
+        assert (status, len(set(handles))) == (OK, 3)
+        assert free_bytes(driver) == before - 6 * granule
+        at = made(driver.reserve(6 * granule))
+        assert driver.map_run(at, 2 * granule, handles) == (OK, 3)
+        assert driver.set_access(at, 6 * granule) == OK
+        assert {kind: driver.counts()[kind][0] - counts[kind][0] for kind in ("create", "map")} == {
+            "create": 3,
+            "map": 3,
+        }
+        assert driver.unmap(at + 2 * granule, 2 * granule) == OK
+        assert driver.map_run(at + 2 * granule, 2 * granule, handles[1:2]) == (OK, 1)
+        assert driver.unmap(at, 6 * granule) == OK
+        assert [driver.release(handle) for handle in handles] == [OK] * 3
+        assert driver.free_range(at, 6 * granule) == OK
+        assert free_bytes(driver) == before
+
+    def test_nothing_to_do(self, driver: Driver) -> None:
+        granule = driver.granularity
+        at = made(driver.reserve(granule))
+        assert driver.create_run(granule, 0) == (OK, [])
+        assert driver.map_run(at, granule, []) == (OK, 0)
+        assert driver.free_range(at, granule) == OK
+
+    def test_what_is_created_before_the_device_is_full_stays(self, driver: Driver) -> None:
+        granule = driver.granularity
+        before = free_bytes(driver)
+        size = before // (2 * granule) * granule - granule  # two fit, a third does not
+        status, handles = driver.create_run(size, 3)
+        assert (status, len(handles)) == (Status.out_of_memory, 2)
+        assert free_bytes(driver) == before - 2 * size
+        assert [driver.release(handle) for handle in handles] == [OK, OK]
+        assert free_bytes(driver) == before
+
+    def test_what_is_mapped_before_a_refusal_stays(self, driver: Driver) -> None:
+        granule = driver.granularity
+        at, handles = mapped_run(driver, 1)
+        assert driver.unmap(at, granule) == OK
+        wide = made(driver.reserve(4 * granule))
+        assert driver.map(wide + 2 * granule, granule, handles[0]) == OK
+        counts = driver.counts()
+        assert driver.map_run(wide, granule, [handles[0]] * 4) == (REFUSED, 2)
+        assert driver.counts()["map"][0] - counts["map"][0] == 3  # the one that was refused, too
+        assert driver.map_run(wide + 3 * granule, granule, [handles[0]] * 2) == (REFUSED, 1)  # the range ends
+        assert driver.unmap(wide, 4 * granule) == OK
+        assert driver.free_range(wide, 4 * granule) == OK
+        assert driver.map(at, granule, handles[0]) == OK
+        give_back(driver, at, handles)
+
+
 class TestMapping:
     def test_one_handle_at_many_addresses(self, driver: Driver) -> None:
         granule = driver.granularity

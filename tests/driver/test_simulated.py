@@ -176,6 +176,18 @@ class TestFaults:
         assert outcomes == [OK, Status.out_of_memory, Status.out_of_memory, OK, OK]
         assert driver.handles == 3
 
+    def test_in_a_run_every_handle_is_a_call(self) -> None:
+        driver = SimulatedDriver()
+        driver.fail("create", 3)
+        driver.fail("map", 2, times=2)
+        status, handles = driver.create_run(GRANULE, 5)
+        assert (status, len(handles)) == (Status.out_of_memory, 2)
+        assert len(driver.create_run(GRANULE, 2)[1]) == 2
+        _, at = driver.reserve(4 * GRANULE)
+        outcomes = [driver.map_run(at + done * GRANULE, GRANULE, handles)[1] for done in (0, 1, 1)]
+        assert outcomes == [1, 0, 2]
+        assert (driver.handles, driver.mappings) == (4, 3)
+
     def test_every_kind_can_fail(self) -> None:
         driver = SimulatedDriver()
         for kind in CALL_KINDS:

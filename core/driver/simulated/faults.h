@@ -1,7 +1,9 @@
 // Injected failures: which future calls of a kind fail, and how. Counts calls from the moment a fault is set.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <limits>
 #include <vector>
 
 #include "driver/driver.h"
@@ -19,7 +21,17 @@ class Faults {
     for (Kind& kind : kinds_) kind.faults.clear();
   }
 
-  // To be asked once for every call; the status it must fail with, or success.
+  // How many calls will succeed before the next that must fail.
+  std::uint64_t until_next(Call call) const {
+    const Kind& kind = kinds_[static_cast<std::size_t>(call)];
+    std::uint64_t calls = std::numeric_limits<std::uint64_t>::max();
+    for (const Fault& fault : kind.faults)
+      if (fault.last > kind.calls) calls = std::min(calls, std::max(fault.first, kind.calls + 1) - kind.calls - 1);
+    return calls;
+  }
+  void pass(Call call, std::uint64_t calls) { kinds_[static_cast<std::size_t>(call)].calls += calls; }
+
+  // To be asked once for every other call; the status it must fail with, or success.
   Status next(Call call) {
     Kind& kind = kinds_[static_cast<std::size_t>(call)];
     ++kind.calls;

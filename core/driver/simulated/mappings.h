@@ -1,14 +1,13 @@
-// Which handle is mapped where on the simulated device: a page table, in leaves of 1024 granules that are made when
-// they are first used. It knows granules and handles; whether something may be mapped, and how large a handle is, the
-// caller knows.
+// Which handle is mapped where in a range of the simulated device: a page table, in leaves that are made when they are
+// first used. It knows granules and handles; whether something may be mapped, and how large a handle is, the caller
+// knows.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <unordered_map>
+#include <vector>
 
 #include "base/vocabulary.h"
 
@@ -16,75 +15,78 @@ namespace gmlake {
 
 class Mappings {
  public:
-  using Number = std::uint64_t;  // of a granule: its address in units of the granularity
+  using Number = std::uint64_t;  // of a granule in the range
 
   // A handle fills as many granules as it has, of which the first is marked.
-  struct Granule {
-    Handle handle : 62 = 0;         // 0: nothing is mapped
-    std::uint64_t first : 1 = 0;    // here the handle begins
-    std::uint64_t granted : 1 = 0;  // of the first: its memory may be touched
+  class Granule {
+   public:
+    Granule() = default;
+    Granule(Handle handle, bool first) : bits_(handle << 2 | (first ? 1 : 0)) {}
+    Handle handle() const { return bits_ >> 2; }       // 0: nothing is mapped
+    bool first() const { return (bits_ & 1) != 0; }    // here the handle begins
+    bool granted() const { return (bits_ & 2) != 0; }  // of the first: its memory may be touched
+    void grant() { bits_ |= 2; }
+
+   private:
+    std::uint64_t bits_ = 0;
   };
 
   Granule operator[](Number number) const {
-    const Leaf* found = find(number / leaf_size);
-    return found == nullptr ? Granule{} : (*found)[number % leaf_size];
+    const std::size_t leaf = number / leaf_size;
+    return leaf < leaves_.size() && leaves_[leaf] != nullptr ? (*leaves_[leaf])[number % leaf_size] : Granule{};
   }
   Number begin(Number number) const {  // of the handle that is mapped there
-    while ((*this)[number].first == 0) --number;
+    while (!(*this)[number].first()) --number;
     return number;
   }
 
-  bool empty(Number from, std::uint64_t count) {
-    Handle any = 0;
-    each(from, count, [&](const Granule& granule) { any |= granule.handle; });
-    return any == 0;
-  }
-  void add(Number at, std::uint64_t count, Handle handle) {
-    Granule next{handle, 1, 0};
+  bool add(Number at, std::uint64_t count, Handle handle) {  // false: something is mapped there
+    std::uint64_t added = 0;
     each(at, count, [&](Granule& granule) {
-      granule = next;
-      next.first = 0;
+      if (granule.handle() != 0) return false;
+      granule = Granule(handle, added++ == 0);
+      return true;
     });
     ++count_;
+    if (added < count) erase(at, added);
+    return added == count;
   }
-  void grant(Number at) { leaf(at / leaf_size)[at % leaf_size].granted = 1; }
+  void grant(Number at) { leaf(at)[at % leaf_size].grant(); }
   void erase(Number at, std::uint64_t count) {
-    each(at, count, [](Granule& granule) { granule = {}; });
+    each(at, count, [](Granule& granule) {
+      granule = {};
+      return true;
+    });
     --count_;
   }
 
-  std::size_t count() const { return count_; }
+  std::uint64_t count() const { return count_; }  // of handles that are mapped
 
  private:
-  static constexpr std::uint64_t leaf_size = 1024;
+  static constexpr std::uint64_t leaf_size = 256;
   using Leaf = std::array<Granule, leaf_size>;
 
   template <typename Visit>
-  void each(Number number, std::uint64_t left, Visit visit) {
-    while (left != 0) {
-      const std::uint64_t begin = number % leaf_size;
-      const std::uint64_t count = std::min(left, leaf_size - begin);
-      for (Granule& granule : std::span(leaf(number / leaf_size)).subspan(begin, count)) visit(granule);
-      number += count;
-      left -= count;
+  void each(Number number, std::uint64_t count, Visit visit) {  // until it returns false
+    for (const Number end = number + count; number != end;) {
+      Granule* granule = &leaf(number)[number % leaf_size];
+      const Number leaf_end = std::min(end, (number | (leaf_size - 1)) + 1);
+      for (; number != leaf_end; ++number)
+        if (!visit(*granule++)) return;
     }
   }
-  Leaf* find(std::uint64_t number) const {
-    if (number == last_number_) return last_;
-    const auto found = leaves_.find(number);
-    if (found == leaves_.end()) return nullptr;
-    last_number_ = number;
-    return last_ = found->second.get();
+  Leaf& leaf(Number number) {
+    const std::size_t leaf = number / leaf_size;
+    return leaf < leaves_.size() && leaves_[leaf] != nullptr ? *leaves_[leaf] : make(leaf);
   }
-  Leaf& leaf(std::uint64_t number) {
-    Leaf* found = find(number);
-    return found != nullptr ? *found : *(leaves_[number] = std::make_unique<Leaf>());
+  [[gnu::noinline]] Leaf& make(std::size_t leaf) {
+    if (leaf >= leaves_.size()) leaves_.resize(leaf + 1);
+    leaves_[leaf] = std::make_unique<Leaf>();
+    return *leaves_[leaf];
   }
 
-  std::unordered_map<std::uint64_t, std::unique_ptr<Leaf>> leaves_;
-  mutable std::uint64_t last_number_ = UINT64_MAX;  // of the leaf that was used last
-  mutable Leaf* last_ = nullptr;
-  std::size_t count_ = 0;
+  std::vector<std::unique_ptr<Leaf>> leaves_;
+  std::uint64_t count_ = 0;
 };
 
 }  // namespace gmlake

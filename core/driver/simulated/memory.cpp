@@ -35,27 +35,33 @@ Status SimulatedMemory::reserve(Bytes size, Address& range) {
   if (!aligned(0, size)) return Status::invalid_value;
   const Address begin = next_range(size);
   if (begin == 0) return Status::out_of_memory;
-  ranges_.emplace(begin, Span{.size = size});
+  ranges_.emplace(begin, Range{.size = size, .mappings = {}});
   range = begin;
   return Status::success;
 }
 
 Status SimulatedMemory::free_range(Address range, Bytes size) {
   const auto found = ranges_.find(range);
-  if (found == ranges_.end() || found->second.size != size || found->second.mappings != 0) return Status::invalid_value;
+  if (found == ranges_.end() || found->second.size != size || found->second.mappings.count() != 0)
+    return Status::invalid_value;
   if (last_range_ == found) last_range_ = ranges_.end();
   ranges_.erase(found);
   if (range >= first_range) range_space_.give(range, size);
   return Status::success;
 }
 
-Status SimulatedMemory::create(Bytes size, Handle& handle) {
+Status SimulatedMemory::create(Bytes size, std::span<Handle> handles, std::size_t& done) {
   if (!aligned(0, size)) return Status::invalid_value;
-  if (size > capacity_ - used_) return Status::out_of_memory;
-  used_ += size;
-  handle = handles_.size();
-  handles_.push_back({.size = size, .granules = granules(size), .place = places_ ? places_->take(size) : 0});
-  ++handle_count_;
+  const Memory memory{.size = size, .granules = granules(size)};
+  for (Handle& handle : handles) {
+    if (size > capacity_ - used_) return Status::out_of_memory;
+    used_ += size;
+    handle = handles_.size();
+    handles_.push_back(memory);
+    if (places_) handles_.back().place = places_->take(size);
+    ++handle_count_;
+    ++done;
+  }
   return Status::success;
 }
 
@@ -67,24 +73,26 @@ Status SimulatedMemory::release(Handle handle) {
   return Status::success;
 }
 
-Status SimulatedMemory::map(Address at, Bytes size, Handle handle) {
-  Memory* memory = memory_of(handle);
-  if (memory == nullptr || memory->size != size) return Status::invalid_value;
-  Span* range = aligned(at, size) ? range_of(at, size) : nullptr;
-  const Mappings::Number number = granules(at);
-  if (range == nullptr || !mappings_.empty(number, memory->granules)) return Status::invalid_value;
-  mappings_.add(number, memory->granules, handle);
-  ++memory->mappings;
-  ++range->mappings;
+Status SimulatedMemory::map(Address at, Bytes size, std::span<const Handle> handles, std::size_t& done) {
+  if (!aligned(at, size)) return Status::invalid_value;
+  for (const Handle handle : handles) {
+    Memory* memory = memory_of(handle);
+    if (memory == nullptr || memory->size != size) return Status::invalid_value;
+    const Place place = place_of(at, size);
+    if (place.range == nullptr || !place.range->mappings.add(place.first, memory->granules, handle))
+      return Status::invalid_value;
+    ++memory->mappings;
+    at += size;
+    ++done;
+  }
   return Status::success;
 }
 
 Status SimulatedMemory::unmap(Address at, Bytes size, Touched& touched) {
-  Span* range = aligned(at, size) ? range_of(at, size) : nullptr;
-  if (range == nullptr || !filled(at, size, touched)) return Status::invalid_value;
-  range->mappings -= touched.handles;
-  each_mapping(at, size, [this](Mappings::Number number, Memory& memory) {
-    mappings_.erase(number, memory.granules);
+  const Place place = aligned(at, size) ? place_of(at, size) : Place{};
+  if (!filled(place, touched)) return Status::invalid_value;
+  each_mapping(place, [&](Mappings::Number number, Memory& memory) {
+    place.range->mappings.erase(number, memory.granules);
     --memory.mappings;
     drop_if_dead(memory);
   });
@@ -92,8 +100,9 @@ Status SimulatedMemory::unmap(Address at, Bytes size, Touched& touched) {
 }
 
 Status SimulatedMemory::set_access(Address at, Bytes size, Touched& touched) {
-  if (!aligned(at, size) || range_of(at, size) == nullptr || !filled(at, size, touched)) return Status::invalid_value;
-  each_mapping(at, size, [this](Mappings::Number number, const Memory&) { mappings_.grant(number); });
+  const Place place = aligned(at, size) ? place_of(at, size) : Place{};
+  if (!filled(place, touched)) return Status::invalid_value;
+  each_mapping(place, [&](Mappings::Number number, const Memory&) { place.range->mappings.grant(number); });
   return Status::success;
 }
 
@@ -105,7 +114,7 @@ Status SimulatedMemory::allocate(Bytes size, Address& at) {
   const Address begin = next_address(rounded);
   if (begin == 0) return Status::out_of_memory;
   used_ += rounded;
-  allocations_.emplace(begin, Span{.size = rounded, .place = places_ ? places_->take(rounded) : 0});
+  allocations_.emplace(begin, Allocation{.size = rounded, .place = places_ ? places_->take(rounded) : 0});
   at = begin;
   return Status::success;
 }
@@ -113,10 +122,10 @@ Status SimulatedMemory::allocate(Bytes size, Address& at) {
 Status SimulatedMemory::free(Address at) {
   const auto found = allocations_.find(at);
   if (found == allocations_.end()) return Status::invalid_value;
-  const Span span = found->second;
-  used_ -= span.size;
-  if (places_) places_->give(span.place, span.size);
-  if (at >= first_allocation && at - first_allocation < allocation_span) allocation_space_.give(at, span.size);
+  const auto [size, place] = found->second;
+  used_ -= size;
+  if (places_) places_->give(place, size);
+  if (at >= first_allocation && at - first_allocation < allocation_span) allocation_space_.give(at, size);
   allocations_.erase(found);
   return Status::success;
 }
@@ -131,20 +140,28 @@ void SimulatedMemory::hand_out_ranges(const std::vector<Address>& addresses) {
 
 bool SimulatedMemory::accessible(Address at, Bytes size) const {
   for (Bytes covered = 0; size != 0; at += covered, size -= covered) {
-    const Handle handle = handle_at(at);
-    const Bytes offset = offset_at(at);
-    if (handle == 0 || mappings_[granules(at - offset)].granted == 0) return false;
-    covered = std::min(size, handles_[handle].size - offset);
+    const Mapped mapped = mapped_at(at);
+    if (!mapped.granted) return false;
+    covered = std::min(size, handles_[mapped.handle].size - mapped.offset);
   }
   return true;
 }
 
-Handle SimulatedMemory::handle_at(Address at) const {
-  return mappings_[granules(at)].handle;
+SimulatedMemory::Mapped SimulatedMemory::mapped_at(Address at) const {
+  const auto range = at_or_before(ranges_, at);
+  if (!covers(range, at, 1)) return {};
+  const Mappings& mappings = range->second.mappings;
+  const Mappings::Number number = granules(at - range->first);
+  const Handle handle = mappings[number].handle();
+  if (handle == 0) return {};
+  const Mappings::Number begin = mappings.begin(number);
+  return {handle, at - range->first - begin * granularity_, mappings[begin].granted()};
 }
 
-Bytes SimulatedMemory::offset_at(Address at) const {
-  return handle_at(at) == 0 ? 0 : at - mappings_.begin(granules(at)) * granularity_;
+std::size_t SimulatedMemory::mappings() const {
+  std::size_t count = 0;
+  for (const auto& [at, range] : ranges_) count += range.mappings.count();
+  return count;
 }
 
 std::vector<Piece> SimulatedMemory::pieces(Address at, Bytes size) const {
@@ -157,18 +174,17 @@ std::vector<Piece> SimulatedMemory::pieces(Address at, Bytes size) const {
   };
   if (!places_) return found;
   if (const auto whole = at_or_before(allocations_, at); whole != allocations_.end()) {
-    const auto& [begin, span] = *whole;
-    if (at - begin < span.size) {
-      add(span.place + (at - begin), std::min(size, begin + span.size - at));
+    const auto& [begin, allocation] = *whole;
+    if (at - begin < allocation.size) {
+      add(allocation.place + (at - begin), std::min(size, begin + allocation.size - at));
       return found;
     }
   }
   for (Bytes covered = 0; size != 0; at += covered, size -= covered) {
-    const Handle handle = handle_at(at);
-    if (handle == 0) break;
-    const Bytes offset = offset_at(at);
-    covered = std::min(size, handles_[handle].size - offset);
-    add(handles_[handle].place + offset, covered);
+    const Mapped mapped = mapped_at(at);
+    if (mapped.handle == 0) break;
+    covered = std::min(size, handles_[mapped.handle].size - mapped.offset);
+    add(handles_[mapped.handle].place + mapped.offset, covered);
   }
   return found;
 }
@@ -177,22 +193,16 @@ bool SimulatedMemory::aligned(Address at, Bytes size) const {
   return size != 0 && granules(size) * granularity_ == size && granules(at) * granularity_ == at;
 }
 
-SimulatedMemory::Span* SimulatedMemory::range_of(Address at, Bytes size) {
-  auto covers = [&](Spans::iterator range) {
-    return range != ranges_.end() && at - range->first < range->second.size &&
-           size <= range->second.size - (at - range->first);
-  };
-  // Chunks are mapped run by run: mostly it is the range of the last.
-  if (!covers(last_range_)) last_range_ = at_or_before(ranges_, at);
-  return covers(last_range_) ? &last_range_->second : nullptr;
+SimulatedMemory::Ranges::iterator SimulatedMemory::range_of(Address at) {
+  return at_or_before(ranges_, at);
 }
 
-bool SimulatedMemory::filled(Address at, Bytes size, Touched& touched) const {
-  Mappings::Number number = granules(at);
-  for (const Mappings::Number end = number + granules(size); number != end;) {
-    const Mappings::Granule granule = mappings_[number];
-    const Memory& memory = handles_[granule.handle];
-    if (granule.first == 0 || memory.granules > end - number) return false;
+bool SimulatedMemory::filled(const Place& place, Touched& touched) const {
+  if (place.range == nullptr) return false;
+  for (Mappings::Number number = place.first; number != place.end;) {
+    const Mappings::Granule granule = place.range->mappings[number];
+    const Memory& memory = handles_[granule.handle()];
+    if (!granule.first() || memory.granules > place.end - number) return false;
     ++touched.handles;
     touched.bytes += memory.size;
     number += memory.granules;
@@ -201,23 +211,22 @@ bool SimulatedMemory::filled(Address at, Bytes size, Touched& touched) const {
 }
 
 template <typename Visit>
-void SimulatedMemory::each_mapping(Address at, Bytes size, Visit visit) {
-  Mappings::Number number = granules(at);
-  for (const Mappings::Number end = number + granules(size); number != end;) {
-    Memory& memory = handles_[mappings_[number].handle];
+void SimulatedMemory::each_mapping(const Place& place, Visit visit) {
+  for (Mappings::Number number = place.first; number != place.end;) {
+    Memory& memory = handles_[place.range->mappings[number].handle()];
     visit(number, memory);
     number += memory.granules;
   }
 }
 
-bool SimulatedMemory::can_hand_out(Address at, Bytes size, const Spans& taken) {
+bool SimulatedMemory::can_hand_out(Address at, Bytes size, const auto& taken) {
   if (at == 0 || (at < first_allocation + allocation_span && first_allocation < at + size)) return false;
   if (at + size > first_range) return false;
   const auto next = taken.lower_bound(at);
   if (next != taken.end() && next->first - at < size) return false;
   if (next == taken.begin()) return true;
-  const auto& [begin, span] = *std::prev(next);
-  return at - begin >= span.size;
+  const auto& [begin, last] = *std::prev(next);
+  return at - begin >= last.size;
 }
 
 Address SimulatedMemory::next_address(Bytes size) {
@@ -236,11 +245,6 @@ Address SimulatedMemory::next_range(Bytes size) {
     if (aligned(at, size) && can_hand_out(at, size, ranges_)) return at;
   }
   return range_space_.take(size);
-}
-
-SimulatedMemory::Memory* SimulatedMemory::memory_of(Handle handle) {
-  if (handle >= handles_.size() || handles_[handle].size == 0 || handles_[handle].released) return nullptr;
-  return &handles_[handle];
 }
 
 void SimulatedMemory::drop_if_dead(Memory& memory) {

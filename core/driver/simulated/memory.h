@@ -1,10 +1,12 @@
 // What exists on the simulated device and what is mapped where, with the real driver's refusals. Every method either
-// does all of it or returns a status and changes nothing. No time, no faults and no locks: the driver adds those.
+// does all of it or returns a status and changes nothing; those for several handles do that handle by handle. No time,
+// no faults and no locks: the driver adds those.
 #pragma once
 
 #include <deque>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "driver/driver.h"
@@ -26,9 +28,9 @@ class SimulatedMemory {
 
   Status reserve(Bytes size, Address& range);
   Status free_range(Address range, Bytes size);
-  Status create(Bytes size, Handle& handle);
+  Status create(Bytes size, std::span<Handle> handles, std::size_t& done);
   Status release(Handle handle);
-  Status map(Address at, Bytes size, Handle handle);
+  Status map(Address at, Bytes size, std::span<const Handle> handles, std::size_t& done);
   Status unmap(Address at, Bytes size, Touched& touched);
   Status set_access(Address at, Bytes size, Touched& touched);
   Status allocate(Bytes size, Address& at);
@@ -44,11 +46,11 @@ class SimulatedMemory {
 
   Bytes used() const { return used_; }
   std::size_t handles() const { return handle_count_; }
-  std::size_t mappings() const { return mappings_.count(); }
+  std::size_t mappings() const;
   std::size_t ranges() const { return ranges_.size(); }
   bool accessible(Address at, Bytes size) const;
-  Handle handle_at(Address at) const;
-  Bytes offset_at(Address at) const;
+  Handle handle_at(Address at) const { return mapped_at(at).handle; }
+  Bytes offset_at(Address at) const { return mapped_at(at).offset; }
 
  private:
   struct Memory {
@@ -58,28 +60,56 @@ class SimulatedMemory {
     bool released = false;
     Bytes place = 0;
   };
-  struct Span {  // of addresses that are taken
+  struct Range {
     Bytes size = 0;
-    std::uint64_t mappings = 0;  // of a range
-    Bytes place = 0;             // of an allocation, while places are kept
+    Mappings mappings;
   };
-  using Spans = std::map<Address, Span>;
+  struct Allocation {
+    Bytes size = 0;
+    Bytes place = 0;
+  };
+  using Ranges = std::map<Address, Range>;
 
-  std::uint64_t granules(Bytes bytes) const {  // or the number of the granule at an address
-    return shift_ != 0 ? bytes >> shift_ : bytes / granularity_;
-  }
+  std::uint64_t granules(Bytes bytes) const { return shift_ != 0 ? bytes >> shift_ : bytes / granularity_; }
   bool aligned(Address at, Bytes size) const;
-  Span* range_of(Address at, Bytes size);  // nullptr: no range covers all of it
-  // Do mappings fill the span one after the other, without a gap?
-  bool filled(Address at, Bytes size, Touched& touched) const;
+  // Addresses of a range, as its page table counts them.
+  struct Place {
+    Range* range = nullptr;  // nullptr: no range covers all of them
+    Mappings::Number first = 0;
+    Mappings::Number end = 0;
+  };
+  [[gnu::always_inline]] Place place_of(Address at, Bytes size) {
+    // Chunks are mapped run by run: mostly it is the range of the last.
+    if (!covers(last_range_, at, size)) last_range_ = range_of(at);
+    if (!covers(last_range_, at, size)) return {};
+    const Mappings::Number first = granules(at - last_range_->first);
+    return {&last_range_->second, first, first + granules(size)};
+  }
+  bool covers(Ranges::const_iterator range, Address at, Bytes size) const {
+    return range != ranges_.end() && at - range->first < range->second.size &&
+           size <= range->second.size - (at - range->first);
+  }
+  Ranges::iterator range_of(Address at);  // the last that begins at or before the address
+  // The handle that is mapped at an address, and where in it the address is; 0: nothing is.
+  struct Mapped {
+    Handle handle = 0;
+    Bytes offset = 0;
+    bool granted = false;
+  };
+  Mapped mapped_at(Address at) const;
+  // Do mappings fill the place one after the other, without a gap?
+  bool filled(const Place& place, Touched& touched) const;
   // Calls visit(granule, memory) for each of the mappings that do.
   template <typename Visit>
-  void each_mapping(Address at, Bytes size, Visit visit);
+  void each_mapping(const Place& place, Visit visit);
   // Not ours to choose, and nothing there.
-  static bool can_hand_out(Address at, Bytes size, const Spans& taken);
+  static bool can_hand_out(Address at, Bytes size, const auto& taken);
   Address next_address(Bytes size);
   Address next_range(Bytes size);
-  Memory* memory_of(Handle handle);  // nullptr: there is none, or the client has released it
+  Memory* memory_of(Handle handle) {  // nullptr: there is none, or the client has released it
+    return handle < handles_.size() && handles_[handle].size != 0 && !handles_[handle].released ? &handles_[handle]
+                                                                                                : nullptr;
+  }
   void drop_if_dead(Memory& memory);
 
   Bytes capacity_;
@@ -88,12 +118,11 @@ class SimulatedMemory {
   Bytes used_ = 0;
   AddressSpace range_space_;
   AddressSpace allocation_space_;
-  Spans ranges_;
-  Spans::iterator last_range_ = ranges_.end();            // where something was mapped last, while it is there
+  Ranges ranges_;
+  Ranges::iterator last_range_ = ranges_.end();           // where something was mapped last, while it is there
   std::vector<Memory> handles_ = std::vector<Memory>(1);  // by handle, and no handle is ever given out again
   std::size_t handle_count_ = 0;
-  Mappings mappings_;
-  Spans allocations_;
+  std::map<Address, Allocation> allocations_;
   std::optional<Places> places_;
   std::deque<Address> handed_out_;
   std::deque<Address> handed_out_ranges_;

@@ -85,6 +85,25 @@ void bind_contract(nb::module_& m) {
           },
           "size"_a)
       .def(
+          "create_run",
+          [](Driver& d, Number size, std::uint16_t count) {
+            std::vector<Handle> handles(count);
+            std::size_t done = 0;
+            const Status status = unlocked([&](Bytes n) { return d.create(n, handles, done); }, number(size, "size"));
+            handles.resize(done);
+            return std::pair(status, handles);
+          },
+          "size"_a, "count"_a)
+      .def(
+          "map_run",
+          [](Driver& d, Number at, Number size, const std::vector<Handle>& handles) {
+            std::size_t done = 0;
+            const Status status = unlocked([&](Address a, Bytes n) { return d.map(a, n, handles, done); },
+                                           number(at, "address"), number(size, "size"));
+            return std::pair(status, done);
+          },
+          "at"_a, "size"_a, "handles"_a)
+      .def(
           "release",
           [](Driver& d, Number handle) {
             return unlocked([&](Handle h) { return d.release(h); }, number(handle, "handle"));
