@@ -267,8 +267,11 @@ void Arena::check() const {
     throw BrokenInvariant("arena: " + what + " at address " + std::to_string(at));
   };
   Address at = range_;
-  std::int64_t listed = 0;  // large free extents
+  const Extent* gap = nullptr;  // the first extent of it
+  std::int64_t listed = 0;      // large free extents
   for (Extent* extent = first_extent_; extent != nullptr; extent = extent->next) {
+    gap = !extent->idle() ? nullptr : gap == nullptr ? extent : gap;
+    if (gap != nullptr && gap_length(gap, extent) > longest_gap_) fail("a gap is longer than the longest", at);
     if (extent->address != at) fail("extents do not tile the range", extent->address);
     if (extent->size == 0 || extent->size % unit != 0) fail("an extent has an odd size", at);
     if (joins(extent->next, extent->state, extent->owner)) fail("neighbours were not joined", at);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -70,6 +71,18 @@ class Arena {
   // goes on in another way: it is a hole, or right behind the free space of another owner.
   const Extent* idle_from(const Extent* extent) const;
   const Extent* seam_from(const Extent* extent) const;
+  // A *gap* is idle space with a seam in it, without the hole at the arena's end. None is longer than this: who has
+  // looked at all of them says so, and it holds until one grows.
+  Bytes longest_gap() const { return longest_gap_; }
+  void set_longest_gap(Bytes longest) { longest_gap_ = longest; }
+  static Bytes gap_length(const Extent* first, const Extent* last) {
+    if (first != last && is_end(last)) last = last->previous;
+    return first == last && (is_end(first) || !is_seam(first)) ? 0 : last->end() - first->address;
+  }
+  // The lowest seam where a gap of this size may be; if none is so long, the arena's end.
+  const Extent* first_seam(Bytes size) const {
+    return seam_from(size > longest_gap_ ? covering(std::min(top_, range_ + size_ - 1)) : first_extent_);
+  }
   Chunk* chunk_at(Address address) const {
     const std::size_t page = page_of(address);
     return page < chunks_.size() ? chunks_[page] : nullptr;
@@ -117,6 +130,9 @@ class Arena {
     note(idle_, extent);
     if (extent->state == Extent::State::hole) note(seams_, extent);
   }
+  static bool is_end(const Extent* extent) {  // the hole at the arena's end
+    return extent != nullptr && extent->next == nullptr && extent->state == Extent::State::hole;
+  }
   static bool is_seam(const Extent* extent) {
     return extent->state == Extent::State::hole ||
            (extent->state == Extent::State::free && extent->previous != nullptr &&
@@ -154,6 +170,9 @@ class Arena {
     if (joins(extent->previous, state, extent->owner)) extent = join_previous(extent, state);
     extent->state = state;
     note_idle(extent);
+    if (state == Extent::State::hole || (extent->previous != nullptr && extent->previous->idle()) ||
+        (extent->next != nullptr && extent->next->idle() && !is_end(extent->next)))
+      longest_gap_ = unknown;
     if (state != Extent::State::free) return;
     list(extent);
     if (several_owners()) note_seams(extent);
@@ -202,6 +221,8 @@ class Arena {
   Extent* first_extent_ = nullptr;
   std::vector<Extent*> starts_;          // per slot: the first extent that begins in it
   std::vector<std::uint64_t> occupied_;  // a bit per slot: does any extent begin in it?
+  static constexpr Bytes unknown = std::numeric_limits<Bytes>::max();
+  Bytes longest_gap_ = unknown;
   mutable Regions idle_;
   mutable Regions seams_;
   std::vector<Chunk*> chunks_;  // per page: the chunk at home there

@@ -153,7 +153,7 @@ bool Lake::may_use(const Extent* extent, Lane lane, Mixing mixing) const {
 const Extent* Lake::lowest_run(Bytes size, Lane lane, Mixing mixing, Address below) const {
   if (!arena_.several_owners() || supply_.inactive() < size) return nullptr;
   auto is_free = [](const Extent* extent) { return extent != nullptr && extent->state == Extent::State::free; };
-  for (const Extent* seam = arena_.seam_from(arena_.first()); seam != nullptr; seam = arena_.seam_from(seam)) {
+  for (const Extent* seam = arena_.first_seam(size); seam != nullptr; seam = arena_.seam_from(seam)) {
     const Extent* begin = seam;
     const Extent* last = seam;
     while (is_free(begin->previous)) begin = begin->previous;
@@ -194,21 +194,30 @@ void Lake::each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visi
   };
   // Away from seams, free space that fits has been found before.
   Gap& gap = bench_.gap;
-  for (const Extent* extent = arena_.seam_from(arena_.first()); extent != nullptr; extent = arena_.seam_from(extent)) {
-    while (extent->previous != nullptr && usable(extent->previous)) extent = extent->previous;
-    const Extent* first = extent;
-    Bytes mapped = 0;
-    for (; extent != nullptr && usable(extent); extent = extent->next)
-      if (extent->state == Extent::State::free) mapped += extent->size;
-    const Address end = extent != nullptr ? extent->address : arena_.range() + arena_.size();
-    if (end - first->address >= size && (mapped >= size || size - mapped <= lack)) {
+  const bool all = size <= arena_.longest_gap();
+  Bytes longest = 0;
+  for (const Extent* seam = arena_.first_seam(size); seam != nullptr; seam = arena_.seam_from(seam)) {
+    const Extent* begin = seam;
+    const Extent* last = seam;
+    while (begin->previous != nullptr && begin->previous->idle()) begin = begin->previous;
+    while (last->next != nullptr && last->next->idle()) last = last->next;
+    longest = std::max(longest, Arena::gap_length(begin, last));
+    seam = last->next;
+    if (last->end() - begin->address < size) continue;
+    // One after the other, the parts of it that may be used.
+    for (const Extent *first = begin, *next = begin; first != seam; first = next == first ? first->next : next) {
+      Bytes mapped = 0;
+      for (next = first; next != seam && usable(next); next = next->next)
+        if (next->state == Extent::State::free) mapped += next->size;
+      const Address end = next != nullptr ? next->address : arena_.range() + arena_.size();
+      if (end - first->address < size || (mapped < size && size - mapped > lack)) continue;
       gap.clear();
-      for (const Extent* piece = first; piece != extent; piece = piece->next)
+      for (const Extent* piece = first; piece != next; piece = piece->next)
         gap.push_back({piece->address, piece->size, piece->state == Extent::State::free});
       if (!visit(gap)) return;
     }
-    if (extent != nullptr) extent = extent->next;
   }
+  if (all) arena_.set_longest_gap(longest);
 }
 
 // The window that lacks least, of at most `lack`; the lowest of equals.
