@@ -112,7 +112,8 @@ class Arena {
 
   bool any_free() const;
   bool several_owners() const { return owners_ > 1; }  // so far
-  Address top() const { return top_; }                 // nothing was ever mapped at or above
+  bool others_own(Lane lane) const { return owners_ > (index_[lane] != nullptr ? 1 : 0); }
+  Address top() const { return top_; }  // nothing was ever mapped at or above
 
   void check() const;  // throws BrokenInvariant
 

@@ -59,7 +59,7 @@ void Lake::free(Block block, Bytes size, const Clock& clock) {
     arena_.give_back(block.extent, clock);
 }
 
-Address Lake::take_again(Address place, Bytes size, Bytes requested, Lane lane, Stream stream) {
+Address Lake::take_at(Address place, Bytes size, Bytes requested, Lane lane, Stream stream) {
   if (!arena_.contains(place)) {
     SBlock* block = stitched_.at(place);
     return block != nullptr && block->serves == size ? take_known(block, requested, lane, stream) : 0;
@@ -133,6 +133,7 @@ Address Lake::take_fenced(Address at, Bytes size, Bytes requested, Lane lane, St
 
 // The smallest fitting space that the other lanes would offer first.
 Extent* Lake::borrow(Bytes size, Lane lane, bool settled) const {
+  if (!arena_.others_own(lane)) return nullptr;
   Extent* best = nullptr;
   for (Lane other = 0; other < lane_count; ++other) {
     if (other == lane) continue;
@@ -173,6 +174,7 @@ const Extent* Lake::lowest_run(Bytes size, Lane lane, Mixing mixing, Address bel
 
 // The lowest free space of other lanes whose work has surely finished, in one piece or in several; or nullptr.
 const Extent* Lake::lowest_settled(Bytes size, Lane lane) const {
+  if (!arena_.others_own(lane)) return nullptr;
   const Extent* lowest = nullptr;
   Address below = anywhere;
   auto keep = [&](const Extent* found) {

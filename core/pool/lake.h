@@ -104,7 +104,7 @@ class Lake {
   static constexpr Address anywhere = std::numeric_limits<Address>::max();
 
   Address find_room(Bytes size, Bytes requested, Stream stream);
-  Address take_again(Address place, Bytes size, Bytes requested, Lane lane, Stream stream);
+  Address take_at(Address place, Bytes size, Bytes requested, Lane lane, Stream stream);
   Address take_known(SBlock* block, Bytes requested, Lane lane, Stream stream);
   Address make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Stream stream);
   static Address hand_out(Extent* block, Bytes requested) {
@@ -166,7 +166,7 @@ inline Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
   const Lane lane = supply_.fences.lane(stream);
   if (shared_)
     if (const Address place = recall_.next(size, supply_.tally.allocated_large(), lane); place != 0)
-      if (const Address at = take_again(place, size, requested, lane, stream); at != 0) return at;
+      if (const Address at = take_at(place, size, requested, lane, stream); at != 0) return at;
   Extent* own = arena_.fit(lane, size);
   if (own != nullptr && supply_.fences.settled(own->clock, lane)) [[likely]]
     return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);

@@ -19,7 +19,7 @@ Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
   voids(gap, window, size, supply_.page, bench_.voids);
   fill(bench_.voids, {}, supply_.chunk_size(size), 0, bench_.plan);
   if (!carry_out(bench_.plan, {}, lane, stream)) return 0;
-  return take_fenced(window.at, size, requested, lane, stream);
+  return take_at(window.at, size, requested, lane, stream);
 }
 
 // S3 for a size that comes again: the chunks keep their home and get a second address. Always the lowest chunks, so
@@ -80,7 +80,7 @@ std::optional<Lake::Move> Lake::plan(Bytes size, Bytes fresh, Lane lane) {
 // S3 and S4 for the rest: free chunks leave their address for good.
 Address Lake::rehome(const Move& move, Bytes size, Bytes requested, Lane lane, Stream stream) {
   if (!carry_out(move.pieces, move.donors, lane, stream)) return 0;
-  return take_fenced(move.at, size, requested, lane, stream);
+  return take_at(move.at, size, requested, lane, stream);
 }
 
 // Adds the chunks of a place to those at hand. False: the driver refused to create them, and none was added.

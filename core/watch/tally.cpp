@@ -26,14 +26,20 @@ void Tally::linger(PoolKind kind, std::int64_t count, std::int64_t bytes) {
 }
 
 void Tally::raise_peaks() {
-  auto raise = [](Peaks& peaks, const Side& side) {
-    for (std::size_t i = 0; i < measures; ++i) {
-      peaks.peak[i] = std::max(peaks.peak[i], side.active[i] - side.lingering[i]);
-      peaks.active_peak[i] = std::max(peaks.active_peak[i], side.active[i]);
+  for (std::size_t i = 0; i < measures; ++i) {
+    auto raise = [i](Peaks& peaks, std::int64_t active, std::int64_t lingering) {
+      peaks.peak[i] = std::max(peaks.peak[i], active - lingering);
+      peaks.active_peak[i] = std::max(peaks.active_peak[i], active);
+    };
+    std::int64_t active = 0;
+    std::int64_t lingering = 0;
+    for (Side& side : sides_) {
+      raise(side, side.active[i], side.lingering[i]);
+      active += side.active[i];
+      lingering += side.lingering[i];
     }
-  };
-  for (Side& side : sides_) raise(side, side);
-  raise(all_, both());
+    raise(all_, active, lingering);
+  }
 }
 
 Bytes Tally::active() const {

@@ -52,13 +52,11 @@ Status SimulatedMemory::free_range(Address range, Bytes size) {
 
 Status SimulatedMemory::create(Bytes size, std::span<Handle> handles, std::size_t& done) {
   if (!aligned(0, size)) return Status::invalid_value;
-  const Memory memory{.size = size, .granules = granules(size)};
   for (Handle& handle : handles) {
     if (size > capacity_ - used_) return Status::out_of_memory;
     used_ += size;
     handle = handles_.size();
-    handles_.push_back(memory);
-    if (places_) handles_.back().place = places_->take(size);
+    handles_.push_back({.size = size, .place = places_ ? places_->take(size) : 0});
     ++handle_count_;
     ++done;
   }
@@ -79,7 +77,7 @@ Status SimulatedMemory::map(Address at, Bytes size, std::span<const Handle> hand
     Memory* memory = memory_of(handle);
     if (memory == nullptr || memory->size != size) return Status::invalid_value;
     const Place place = place_of(at, size);
-    if (place.range == nullptr || !place.range->mappings.add(place.first, memory->granules, handle))
+    if (place.range == nullptr || !place.range->mappings.add(place.first, place.end - place.first, handle))
       return Status::invalid_value;
     ++memory->mappings;
     at += size;
@@ -92,7 +90,7 @@ Status SimulatedMemory::unmap(Address at, Bytes size, Touched& touched) {
   const Place place = aligned(at, size) ? place_of(at, size) : Place{};
   if (!filled(place, touched)) return Status::invalid_value;
   each_mapping(place, [&](Mappings::Number number, Memory& memory) {
-    place.range->mappings.erase(number, memory.granules);
+    place.range->mappings.erase(number, granules(memory.size));
     --memory.mappings;
     drop_if_dead(memory);
   });
@@ -202,10 +200,10 @@ bool SimulatedMemory::filled(const Place& place, Touched& touched) const {
   for (Mappings::Number number = place.first; number != place.end;) {
     const Mappings::Granule granule = place.range->mappings[number];
     const Memory& memory = handles_[granule.handle()];
-    if (!granule.first() || memory.granules > place.end - number) return false;
+    if (!granule.first() || granules(memory.size) > place.end - number) return false;
     ++touched.handles;
     touched.bytes += memory.size;
-    number += memory.granules;
+    number += granules(memory.size);
   }
   return true;
 }
@@ -214,8 +212,9 @@ template <typename Visit>
 void SimulatedMemory::each_mapping(const Place& place, Visit visit) {
   for (Mappings::Number number = place.first; number != place.end;) {
     Memory& memory = handles_[place.range->mappings[number].handle()];
+    const Mappings::Number next = number + granules(memory.size);  // before it is gone
     visit(number, memory);
-    number += memory.granules;
+    number = next;
   }
 }
 

@@ -55,8 +55,7 @@ class SimulatedMemory {
  private:
   struct Memory {
     Bytes size = 0;  // 0: gone
-    std::uint64_t granules = 0;
-    std::uint64_t mappings = 0;
+    std::uint32_t mappings = 0;
     bool released = false;
     Bytes place = 0;
   };
