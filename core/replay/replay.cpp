@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include "base/error.h"
+#include "base/units.h"
 
 namespace gmlake {
 namespace {
@@ -15,23 +16,6 @@ double thread_cpu_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// The size of the table of ids. Ids far beyond the number of events would make it absurdly large.
-std::size_t count_ids(const TraceColumns& trace) {
-  const std::size_t events = trace.kind.size();
-  if (trace.id.size() != events || trace.size.size() != events || trace.stream.size() != events)
-    throw InvalidArgument("the columns kind, id, size and stream of a trace must have equal lengths, not " +
-                          std::to_string(events) + ", " + std::to_string(trace.id.size()) + ", " +
-                          std::to_string(trace.size.size()) + " and " + std::to_string(trace.stream.size()));
-  std::size_t ids = 0;
-  for (std::size_t i = 0; i < events; ++i)
-    if (trace.kind[i] == static_cast<std::uint8_t>(EventKind::allocate))
-      ids = std::max(ids, std::size_t{trace.id[i]} + 1);
-  if (ids > 4 * events + 1024)
-    throw InvalidArgument("allocation id " + std::to_string(ids - 1) + " is too large for a trace of " +
-                          std::to_string(events) + " events; number the allocations densely from 0");
-  return ids;
-}
-
 // A pool of the trace by its number; {0, 0} would be the ordinary pool.
 PoolId pool_id(std::uint32_t number) {
   return {std::uint64_t{number} + 1, 0};
@@ -41,11 +25,6 @@ std::string at_event(std::uint64_t index, const char* message) {
   return "event " + std::to_string(index) + " of the trace: " + message;
 }
 
-[[noreturn]] void refuse_kind(std::uint8_t kind) {
-  throw InvalidArgument("kind " + std::to_string(kind) + " is unknown; kinds are 0 to " +
-                        std::to_string(static_cast<int>(EventKind::trim)));
-}
-
 class Player {
  public:
   Player(const TraceColumns& trace, Allocator& allocator, const Driver& driver, const ReplayOptions& options)
@@ -53,7 +32,8 @@ class Player {
         allocator_(allocator),
         driver_(driver),
         options_(options),
-        live_(count_ids(trace)),
+        facts_(examine(trace)),
+        addresses_(facts_.ids),
         counts_(driver.counts()) {}
 
   ReplayOutcome play() {
@@ -79,7 +59,7 @@ class Player {
     const bool ends_on_mark = index > 0 && trace_.kind[index - 1] == static_cast<std::uint8_t>(EventKind::iteration);
     if (!ends_on_mark) close_iteration();
     outcome_.events = index;
-    outcome_.peaks = live_.peaks();
+    outcome_.facts = index == trace_.kind.size() ? facts_ : examine(trace_, index);
     const Statistics statistics = allocator_.statistics();
     outcome_.peak_reserved = static_cast<Bytes>(statistics.reserved_bytes.all().peak);
     outcome_.retries = statistics.num_alloc_retries;
@@ -92,21 +72,20 @@ class Player {
     const Stream stream = trace_.stream[index];
     switch (static_cast<EventKind>(trace_.kind[index])) {
       case EventKind::allocate: {
-        const Bytes size = live_.admit(id, trace_.size[index]);
-        const Address address = allocator_.allocate(size, stream);
-        live_.insert(id, size, address);
+        const auto size = static_cast<Bytes>(trace_.size[index]);
+        addresses_[id] = allocator_.allocate(size, stream);
         if (options_.map != nullptr && size != 0)
-          outcome_.map.add_block(id, *options_.map, address, round_up(size, MemoryMap::rounding));
+          outcome_.map.add_block(id, *options_.map, addresses_[id], round_up(size, MemoryMap::rounding));
         return;
       }
       case EventKind::free:
-        allocator_.release(live_.remove(id));
+        allocator_.release(addresses_[id]);
         return;
       case EventKind::iteration:
         close_iteration();
         return;
       case EventKind::record_stream:
-        allocator_.record_stream(live_.find(id, "recorded on a stream"), stream);
+        allocator_.record_stream(addresses_[id], stream);
         return;
       case EventKind::begin_pool:
         allocator_.begin_pool(pool_id(id), [](Stream) { return true; });
@@ -121,7 +100,6 @@ class Player {
         allocator_.trim();
         return;
     }
-    refuse_kind(trace_.kind[index]);
   }
 
   void observe(std::uint64_t index) {
@@ -159,8 +137,9 @@ class Player {
   const Driver& driver_;
   const ReplayOptions& options_;
   const bool observed_ = options_.check_every != 0 || options_.sample_every != 0 || options_.map != nullptr;
-  LiveTable live_;
-  CallCounts counts_;  // at the start of the iteration under way
+  const TraceFacts facts_;
+  std::vector<Address> addresses_;  // by id
+  CallCounts counts_;               // at the start of the iteration under way
   std::uint64_t grown_ = 0;
   std::int64_t sampled_peak_ = 0;
   ReplayOutcome outcome_;
@@ -171,31 +150,6 @@ class Player {
 ReplayOutcome replay(const TraceColumns& trace, Allocator& allocator, const Driver& driver,
                      const ReplayOptions& options) {
   return Player(trace, allocator, driver, options).play();
-}
-
-TracePeaks trace_peaks(const TraceColumns& trace) {
-  LiveTable live(count_ids(trace));
-  for (std::size_t index = 0; index < trace.kind.size(); ++index) {
-    const std::uint32_t id = trace.id[index];
-    try {
-      switch (static_cast<EventKind>(trace.kind[index])) {
-        case EventKind::allocate:
-          live.insert(id, live.admit(id, trace.size[index]), 0);
-          break;
-        case EventKind::free:
-          live.remove(id);
-          break;
-        case EventKind::record_stream:
-          live.find(id, "recorded on a stream");
-          break;
-        default:
-          if (trace.kind[index] > static_cast<std::uint8_t>(EventKind::trim)) refuse_kind(trace.kind[index]);
-      }
-    } catch (const InvalidArgument& error) {
-      throw InvalidArgument(at_event(index, error.what()));
-    }
-  }
-  return live.peaks();
 }
 
 }  // namespace gmlake

@@ -5,35 +5,15 @@
 
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "allocator/allocator.h"
 #include "driver/driver.h"
-#include "replay/live.h"
+#include "replay/facts.h"
 #include "replay/memory_map.h"
 
 namespace gmlake {
-
-enum class EventKind : std::uint8_t {
-  allocate,       // id, size, stream
-  free,           // id
-  iteration,      // an iteration starts here; as the last event: the last iteration ends here
-  record_stream,  // id is used on stream
-  begin_pool,     // id names the pool, which serves all streams until end_pool
-  end_pool,
-  release_pool,
-  trim,
-};
-
-// Four columns of equal length. Ids are dense: they index a table.
-struct TraceColumns {
-  std::span<const std::uint8_t> kind;
-  std::span<const std::uint32_t> id;
-  std::span<const std::int64_t> size;
-  std::span<const std::uint32_t> stream;
-};
 
 struct ReplayOptions {
   std::uint64_t sample_every = 0;                   // events between samples of the timeline; 0: no timeline
@@ -51,7 +31,7 @@ struct Sample {
 
 struct ReplayOutcome {
   std::uint64_t events = 0;  // fed, the one that ran out of memory not included
-  TracePeaks peaks;
+  TraceFacts facts;          // of what was fed
   Bytes peak_reserved = 0;
   std::int64_t retries = 0;
   std::optional<std::uint64_t> out_of_memory;  // index of the event that could not be served; the replay stops there
@@ -65,8 +45,5 @@ struct ReplayOutcome {
 // Throws InvalidArgument that names the event for a trace that contradicts itself, BrokenInvariant from check().
 ReplayOutcome replay(const TraceColumns& trace, Allocator& allocator, const Driver& driver,
                      const ReplayOptions& options = {});
-
-// The peaks of the whole trace, without an allocator; throws like replay.
-TracePeaks trace_peaks(const TraceColumns& trace);
 
 }  // namespace gmlake

@@ -64,8 +64,8 @@ ReplayOutcome run(const Column<std::uint8_t>& kind, const Column<std::uint32_t>&
 void bind_replay(nb::module_& m) {
   nb::class_<ReplayOutcome>(m, "ReplayOutcome", "What a replay counted.")
       .def_ro("events", &ReplayOutcome::events)
-      .def_prop_ro("peak_requested", [](const ReplayOutcome& o) { return o.peaks.requested; })
-      .def_prop_ro("peak_active", [](const ReplayOutcome& o) { return o.peaks.active; })
+      .def_prop_ro("peak_requested", [](const ReplayOutcome& o) { return o.facts.peak_requested; })
+      .def_prop_ro("peak_active", [](const ReplayOutcome& o) { return o.facts.peak_active; })
       .def_ro("peak_reserved", &ReplayOutcome::peak_reserved)
       .def_ro("retries", &ReplayOutcome::retries)
       .def_ro("out_of_memory", &ReplayOutcome::out_of_memory)
@@ -131,8 +131,8 @@ void bind_replay(nb::module_& m) {
       "trace_peaks",
       [](const Column<std::uint8_t>& kind, const Column<std::uint32_t>& id, const Column<std::int64_t>& size,
          const Column<std::uint32_t>& stream) {
-        const TracePeaks peaks = trace_peaks({view(kind), view(id), view(size), view(stream)});
-        return nb::make_tuple(peaks.requested, peaks.active);
+        const TraceFacts facts = examine({view(kind), view(id), view(size), view(stream)});
+        return nb::make_tuple(facts.peak_requested, facts.peak_active);
       },
       "kind"_a, "id"_a, "size"_a, "stream"_a,
       "Peak requested and peak active bytes of a trace, whatever the allocator.");
