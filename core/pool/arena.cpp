@@ -11,7 +11,7 @@ namespace gmlake {
 
 Arena::Arena(Address range, Bytes size, Bytes page)
     : range_(range), size_(size), page_(page), page_shift_(std::countr_zero(page)), top_(range) {
-  reach(range + page);
+  reach(range + first_reach * page);
   Extent hole;
   hole.address = range;
   hole.size = size;

@@ -214,7 +214,8 @@ class Arena {
   static FirstFit::Size indexed(Bytes size) {                 // as the index of large extents counts it
     return static_cast<FirstFit::Size>(std::min(size, largest_indexed) / unit);
   }
-  void reach(Address end);  // makes the page tables long enough
+  static constexpr Bytes first_reach = 1024;  // pages: the least that a model needs
+  void reach(Address end);                    // makes the page tables long enough
   Address range_;
   Bytes size_;
   Bytes page_;
