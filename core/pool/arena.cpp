@@ -78,6 +78,10 @@ const Extent* Arena::seam_from(const Extent* extent) const {
   return search(seams_, extent, is_seam);
 }
 
+const Extent* Arena::joint_from(const Extent* extent) const {
+  return search(joints_, extent, is_joint);
+}
+
 std::size_t Arena::next_region(const Regions& regions, std::size_t region) {
   std::size_t word = region / word_bits;
   if (word >= regions.size()) return regions.size() * word_bits;
@@ -257,6 +261,7 @@ void Arena::reach(Address end) {
   occupied_.resize(starts_.size() / word_bits + 1);
   idle_.resize(occupied_.size() / region_slots + 1);
   seams_.resize(idle_.size());
+  joints_.resize(idle_.size());
   cells_.resize(wanted * page_ / large + 1);
   for (auto& index : index_)
     if (index != nullptr) index->lowest.resize(cells_.size());
@@ -275,9 +280,10 @@ void Arena::check() const {
     if (extent->address != at) fail("extents do not tile the range", extent->address);
     if (extent->size == 0 || extent->size % unit != 0) fail("an extent has an odd size", at);
     if (joins(extent->next, extent->state, extent->owner)) fail("neighbours were not joined", at);
-    if ((extent->idle() && next_region(idle_, region_of(at)) != region_of(at)) ||
-        (is_seam(extent) && next_region(seams_, region_of(at)) != region_of(at)))
-      fail("an idle extent or a seam is not in its bitmap", at);
+    auto noted = [&](const Regions& regions) { return next_region(regions, region_of(at)) == region_of(at); };
+    if ((extent->idle() && !noted(idle_)) || (is_seam(extent) && !noted(seams_)) ||
+        (is_joint(extent) && !noted(joints_)))
+      fail("an idle extent, a seam or a joint is not in its bitmap", at);
     if (starting_at(at) != extent || covering(at + extent->size - 1) != extent) fail("the index of slots is wrong", at);
     for (Address page = round_up(at - range_, page_) + range_; page < std::min(extent->end(), top_); page += page_)
       if ((chunk_at(page) != nullptr) != extent->mapped()) fail("mapped extents and chunks differ", page);

@@ -67,10 +67,11 @@ class Arena {
     return extent != nullptr && extent->address == address ? extent : nullptr;
   }
   Extent* covering(Address address) const;
-  // It or the first after it that is free or a hole; that is a seam. nullptr: there is none. At a *seam* free space
-  // goes on in another way: it is a hole, or right behind the free space of another owner.
+  // It or the first after it that is free or a hole; that is a seam; that is a joint. nullptr: there is none. At a
+  // *seam* free space goes on in another way: it is a hole, or a *joint*, right behind the free space of another owner.
   const Extent* idle_from(const Extent* extent) const;
   const Extent* seam_from(const Extent* extent) const;
+  const Extent* joint_from(const Extent* extent) const;
   // A *gap* is idle space with a seam in it, without the hole at the arena's end. None is longer than this: who has
   // looked at all of them says so, and it holds until one grows.
   Bytes longest_gap() const { return longest_gap_; }
@@ -134,11 +135,11 @@ class Arena {
   static bool is_end(const Extent* extent) {  // the hole at the arena's end
     return extent != nullptr && extent->next == nullptr && extent->state == Extent::State::hole;
   }
-  static bool is_seam(const Extent* extent) {
-    return extent->state == Extent::State::hole ||
-           (extent->state == Extent::State::free && extent->previous != nullptr &&
-            extent->previous->state == Extent::State::free);
+  static bool is_joint(const Extent* extent) {
+    return extent->state == Extent::State::free && extent->previous != nullptr &&
+           extent->previous->state == Extent::State::free;
   }
+  static bool is_seam(const Extent* extent) { return extent->state == Extent::State::hole || is_joint(extent); }
   // A bit per region: may such an extent begin in it? Set when one does, cleared by who looks and finds none.
   using Regions = std::vector<std::uint64_t>;
   void note(Regions& regions, const Extent* extent) {
@@ -176,11 +177,14 @@ class Arena {
       longest_gap_ = unknown;
     if (state != Extent::State::free) return;
     list(extent);
-    if (several_owners()) note_seams(extent);
+    if (several_owners()) note_joints(extent);
   }
-  void note_seams(const Extent* extent) {
-    if (is_seam(extent)) note(seams_, extent);
-    if (extent->next != nullptr && is_seam(extent->next)) note(seams_, extent->next);
+  void note_joints(const Extent* extent) {
+    for (const Extent* either : {extent, static_cast<const Extent*>(extent->next)})
+      if (either != nullptr && is_joint(either)) {
+        note(joints_, either);
+        note(seams_, either);
+      }
   }
   [[gnu::always_inline]] void list(Extent* extent) {  // enters a free extent into its owner's index
     if (extent->size < large)
@@ -227,6 +231,7 @@ class Arena {
   Bytes longest_gap_ = unknown;
   mutable Regions idle_;
   mutable Regions seams_;
+  mutable Regions joints_;
   std::vector<Chunk*> chunks_;  // per page: the chunk at home there
   std::array<std::unique_ptr<Index>, lane_count> index_;
   int owners_ = 0;              // lanes that have an index

@@ -152,18 +152,16 @@ bool Lake::may_use(const Extent* extent, Lane lane, Mixing mixing) const {
 // Free space of several owners, side by side: the first extent of the lowest run below an address that is large enough,
 // or nullptr.
 const Extent* Lake::lowest_run(Bytes size, Lane lane, Mixing mixing, Address below) const {
-  if (!arena_.several_owners() || supply_.inactive() < size) return nullptr;
+  if (!arena_.several_owners() || size > arena_.longest_gap() || size > supply_.inactive()) return nullptr;
   auto is_free = [](const Extent* extent) { return extent != nullptr && extent->state == Extent::State::free; };
-  for (const Extent* seam = arena_.first_seam(size); seam != nullptr; seam = arena_.seam_from(seam)) {
-    const Extent* begin = seam;
-    const Extent* last = seam;
+  const Extent* end = nullptr;  // behind a run
+  for (const Extent* joint = arena_.joint_from(arena_.first()); joint != nullptr; joint = arena_.joint_from(end)) {
+    const Extent* begin = joint->previous;
     while (is_free(begin->previous)) begin = begin->previous;
-    while (is_free(last->next)) last = last->next;
-    seam = last->next;
+    for (end = joint->next; is_free(end);) end = end->next;
     if (begin->address >= below) return nullptr;
-    if (last->end() - begin->address < size) continue;
     const Extent* first = begin;  // of a part that may be used
-    for (const Extent* extent = begin; extent != seam; extent = extent->next)
+    for (const Extent* extent = begin; extent != end; extent = extent->next)
       if (!may_use(extent, lane, mixing))
         first = extent->next;
       else if (extent->end() - first->address >= size)

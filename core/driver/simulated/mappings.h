@@ -41,15 +41,18 @@ class Mappings {
   }
 
   bool add(Number at, std::uint64_t count, Handle handle) {  // false: something is mapped there
-    std::uint64_t added = 0;
+    Granule next(handle, true);
+    Number number = at;
     each(at, count, [&](Granule& granule) {
       if (granule.handle() != 0) return false;
-      granule = Granule(handle, added++ == 0);
+      granule = next;
+      next = Granule(handle, false);
+      ++number;
       return true;
     });
     ++count_;
-    if (added < count) erase(at, added);
-    return added == count;
+    if (number != at + count) erase(at, number - at);
+    return number == at + count;
   }
   void grant(Number at) { leaf(at)[at % leaf_size].grant(); }
   void erase(Number at, std::uint64_t count) {

@@ -72,16 +72,18 @@ Status SimulatedMemory::release(Handle handle) {
 }
 
 Status SimulatedMemory::map(Address at, Bytes size, std::span<const Handle> handles, std::size_t& done) {
-  if (!aligned(at, size)) return Status::invalid_value;
-  for (const Handle handle : handles) {
-    Memory* memory = memory_of(handle);
-    if (memory == nullptr || memory->size != size) return Status::invalid_value;
-    const Place place = place_of(at, size);
-    if (place.range == nullptr || !place.range->mappings.add(place.first, place.end - place.first, handle))
+  Place place = aligned(at, size) ? place_of(at, size) : Place{};
+  if (place.range == nullptr) return Status::invalid_value;
+  const std::uint64_t count = place.end - place.first;
+  const std::uint64_t end = granules(place.range->size);
+  Mappings& mappings = place.range->mappings;
+  for (std::size_t i = 0; i < handles.size(); ++i, place.first += count) {
+    Memory* memory = memory_of(handles[i]);
+    if (memory == nullptr || memory->size != size || place.first + count > end ||
+        !mappings.add(place.first, count, handles[i]))
       return Status::invalid_value;
     ++memory->mappings;
-    at += size;
-    ++done;
+    done = i + 1;
   }
   return Status::success;
 }
