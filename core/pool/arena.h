@@ -218,7 +218,7 @@ class Arena {
   static FirstFit::Size indexed(Bytes size) {                 // as the index of large extents counts it
     return static_cast<FirstFit::Size>(std::min(size, largest_indexed) / unit);
   }
-  static constexpr Bytes first_reach = 1024;  // pages: the least that a model needs
+  static constexpr Bytes first_reach = 1024;  // pages, at once: hardly a program stays below 2 GiB
   void reach(Address end);                    // makes the page tables long enough
   Address range_;
   Bytes size_;
