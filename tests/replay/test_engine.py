@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from gmlake import _core
+from gmlake._core import SimulatedDriver, make_allocator
 from gmlake.errors import InvalidArgument
 from gmlake.replay import Settings, replay
 from gmlake.replay.engine import _play, warm_rows
@@ -70,6 +72,14 @@ def test_running_out_of_memory_stops_at_the_event(loop_trace: Trace) -> None:
     assert result.needs is None
 
 
+def test_peaks_are_those_of_what_was_fed(make_trace: MakeTrace) -> None:
+    """Also if the ids before the end of memory are far larger than the number of events up to it."""
+    large = [(ALLOCATE, 5000, 3 * MIB, 0), (ALLOCATE, 5001, 90 * MIB, 0), (FREE, 5000, 0, 0), (FREE, 5001, 0, 0)]
+    small = [row for id in range(2000) for row in ((ALLOCATE, id, 512, 0), (FREE, id, 0, 0))]
+    result = replay(make_trace(large + small), "native", Settings(capacity=50 * MIB)).result
+    assert (result.out_of_memory, result.peak_requested, result.peak_active) == (1, 3 * MIB, 3 * MIB)
+
+
 def test_smallest_capacity_by_hand(loop_trace: Trace) -> None:
     result = replay(loop_trace, "caching", Settings(smallest_capacity=True)).result
     assert result.smallest_capacity == 52 * MIB
@@ -127,6 +137,15 @@ def test_pools_and_trim_are_fed(make_trace: MakeTrace) -> None:
 def test_a_trace_that_contradicts_itself(make_trace: MakeTrace, rows: list[Row], complaint: str) -> None:
     with pytest.raises(InvalidArgument, match=complaint):
         replay(make_trace(rows), "caching")
+
+
+def test_a_trace_that_contradicts_itself_reaches_no_allocator(make_trace: MakeTrace) -> None:
+    trace = make_trace([(ALLOCATE, 0, MIB, 0), (FREE, 0, 0, 0), (FREE, 0, 0, 0)])
+    driver = SimulatedDriver()
+    allocator = make_allocator("native", driver)
+    with pytest.raises(InvalidArgument, match="event 2"):
+        _core.replay(trace.kind, trace.id, trace.size, trace.stream, allocator, driver)
+    assert driver.counts()["allocate"][0] == 0
 
 
 def test_an_empty_trace(make_trace: MakeTrace) -> None:

@@ -96,7 +96,9 @@ void bind_contract(nb::module_& m) {
           "size"_a, "count"_a)
       .def(
           "map_run",
-          [](Driver& d, Number at, Number size, const std::vector<Handle>& handles) {
+          [](Driver& d, Number at, Number size, const std::vector<nb::int_>& numbers) {
+            std::vector<Handle> handles;
+            for (Number handle : numbers) handles.push_back(number(handle, "handle"));
             std::size_t done = 0;
             const Status status = unlocked([&](Address a, Bytes n) { return d.map(a, n, handles, done); },
                                            number(at, "address"), number(size, "size"));
