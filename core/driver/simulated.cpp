@@ -216,23 +216,22 @@ Driver::Outcome SimulatedDriver::do_map(Address at, Bytes size, std::span<const 
 
 Driver::Outcome SimulatedDriver::do_unmap(Address at, Bytes size) {
   State& s = *state_;
-  SimulatedMemory::Touched touched;
-  Outcome outcome = s.call(Call::unmap, 0, [&] { return s.memory.unmap(at, size, touched); });
+  std::uint64_t handles = 0;
+  Outcome outcome = s.call(Call::unmap, 0, [&] { return s.memory.unmap(at, size, handles); });
   if (outcome.status == Status::success) {
-    outcome.handles = touched.handles;
-    outcome.microseconds = static_cast<double>(touched.handles) * s.options.cost.unmap;
+    outcome.handles = handles;
+    outcome.microseconds = static_cast<double>(handles) * s.options.cost.unmap;
   }
   return outcome;
 }
 
 Driver::Outcome SimulatedDriver::do_set_access(Address at, Bytes size) {
   State& s = *state_;
-  SimulatedMemory::Touched touched;
-  Outcome outcome = s.call(Call::set_access, 0, [&] { return s.memory.set_access(at, size, touched); });
+  std::uint64_t handles = 0;
+  Outcome outcome = s.call(Call::set_access, 0, [&] { return s.memory.set_access(at, size, handles); });
   if (outcome.status == Status::success)
-    outcome.microseconds = s.options.cost.access +
-                           static_cast<double>(touched.handles - 1) * s.options.cost.access_further +
-                           further_mib(touched.bytes, touched.handles) * s.options.cost.access_per_mib;
+    outcome.microseconds = s.options.cost.access + static_cast<double>(handles - 1) * s.options.cost.access_further +
+                           further_mib(size, handles) * s.options.cost.access_per_mib;
   return outcome;
 }
 

@@ -52,57 +52,51 @@ Status SimulatedMemory::free_range(Address range, Bytes size) {
 
 Status SimulatedMemory::create(Bytes size, std::span<Handle> handles, std::size_t& done) {
   if (!aligned(0, size)) return Status::invalid_value;
-  for (Handle& handle : handles) {
-    if (size > capacity_ - used_) return Status::out_of_memory;
-    used_ += size;
+  done = std::min(handles.size(), (capacity_ - used_) / size);
+  for (Handle& handle : handles.first(done)) {
     handle = handles_.size();
     handles_.push_back({.size = size, .place = places_ ? places_->take(size) : 0});
-    ++handle_count_;
-    ++done;
   }
-  return Status::success;
+  used_ += done * size;
+  handle_count_ += done;
+  return done == handles.size() ? Status::success : Status::out_of_memory;
 }
 
 Status SimulatedMemory::release(Handle handle) {
-  Memory* memory = memory_of(handle);
-  if (memory == nullptr) return Status::invalid_value;
-  memory->released = true;
-  drop_if_dead(*memory);
+  if (size_of(handle) == 0) return Status::invalid_value;
+  handles_[handle].released = true;
+  drop_if_dead(handles_[handle]);
   return Status::success;
 }
 
 Status SimulatedMemory::map(Address at, Bytes size, std::span<const Handle> handles, std::size_t& done) {
-  Place place = aligned(at, size) ? place_of(at, size) : Place{};
+  const Place place = aligned(at, size) ? place_of(at, size) : Place{};
   if (place.range == nullptr) return Status::invalid_value;
-  const std::uint64_t count = place.end - place.first;
-  const std::uint64_t end = granules(place.range->size);
-  Mappings& mappings = place.range->mappings;
-  for (std::size_t i = 0; i < handles.size(); ++i, place.first += count) {
-    Memory* memory = memory_of(handles[i]);
-    if (memory == nullptr || memory->size != size || place.first + count > end ||
-        !mappings.add(place.first, count, handles[i]))
-      return Status::invalid_value;
-    ++memory->mappings;
-    done = i + 1;
-  }
-  return Status::success;
+  const std::uint64_t room = (granules(place.range->size) - place.first) / (place.end - place.first);
+  std::size_t known = 0;
+  while (known < std::min(handles.size(), room) && size_of(handles[known]) == size) ++known;
+  done = place.range->mappings.add(place.first, place.end - place.first, handles.first(known));
+  for (const Handle handle : handles.first(done)) ++handles_[handle].mappings;
+  return done == handles.size() ? Status::success : Status::invalid_value;
 }
 
-Status SimulatedMemory::unmap(Address at, Bytes size, Touched& touched) {
+Status SimulatedMemory::unmap(Address at, Bytes size, std::uint64_t& handles) {
   const Place place = aligned(at, size) ? place_of(at, size) : Place{};
-  if (!filled(place, touched)) return Status::invalid_value;
-  each_mapping(place, [&](Mappings::Number number, Memory& memory) {
-    place.range->mappings.erase(number, granules(memory.size));
+  handles = filled(place);
+  if (handles == 0) return Status::invalid_value;
+  place.range->mappings.erase(place.first, place.end, [this](Handle handle) {
+    Memory& memory = handles_[handle];
     --memory.mappings;
     drop_if_dead(memory);
   });
   return Status::success;
 }
 
-Status SimulatedMemory::set_access(Address at, Bytes size, Touched& touched) {
+Status SimulatedMemory::set_access(Address at, Bytes size, std::uint64_t& handles) {
   const Place place = aligned(at, size) ? place_of(at, size) : Place{};
-  if (!filled(place, touched)) return Status::invalid_value;
-  each_mapping(place, [&](Mappings::Number number, const Memory&) { place.range->mappings.grant(number); });
+  handles = filled(place);
+  if (handles == 0) return Status::invalid_value;
+  place.range->mappings.grant(place.first, place.end);
   return Status::success;
 }
 
@@ -195,29 +189,6 @@ bool SimulatedMemory::aligned(Address at, Bytes size) const {
 
 SimulatedMemory::Ranges::iterator SimulatedMemory::range_of(Address at) {
   return at_or_before(ranges_, at);
-}
-
-bool SimulatedMemory::filled(const Place& place, Touched& touched) const {
-  if (place.range == nullptr) return false;
-  for (Mappings::Number number = place.first; number != place.end;) {
-    const Mappings::Granule granule = place.range->mappings[number];
-    const Memory& memory = handles_[granule.handle()];
-    if (!granule.first() || granules(memory.size) > place.end - number) return false;
-    ++touched.handles;
-    touched.bytes += memory.size;
-    number += granules(memory.size);
-  }
-  return true;
-}
-
-template <typename Visit>
-void SimulatedMemory::each_mapping(const Place& place, Visit visit) {
-  for (Mappings::Number number = place.first; number != place.end;) {
-    Memory& memory = handles_[place.range->mappings[number].handle()];
-    const Mappings::Number next = number + granules(memory.size);  // before it is gone
-    visit(number, memory);
-    number = next;
-  }
 }
 
 bool SimulatedMemory::can_hand_out(Address at, Bytes size, const auto& taken) {

@@ -18,12 +18,6 @@ namespace gmlake {
 
 class SimulatedMemory {
  public:
-  // Sizes of the handles that a call touched, for the cost model.
-  struct Touched {
-    std::uint64_t handles = 0;
-    Bytes bytes = 0;
-  };
-
   SimulatedMemory(Bytes capacity, Bytes granularity, Bytes address_space);
 
   Status reserve(Bytes size, Address& range);
@@ -31,8 +25,8 @@ class SimulatedMemory {
   Status create(Bytes size, std::span<Handle> handles, std::size_t& done);
   Status release(Handle handle);
   Status map(Address at, Bytes size, std::span<const Handle> handles, std::size_t& done);
-  Status unmap(Address at, Bytes size, Touched& touched);
-  Status set_access(Address at, Bytes size, Touched& touched);
+  Status unmap(Address at, Bytes size, std::uint64_t& handles);  // that were mapped there
+  Status set_access(Address at, Bytes size, std::uint64_t& handles);
   Status allocate(Bytes size, Address& at);
   Status free(Address at);
 
@@ -96,18 +90,16 @@ class SimulatedMemory {
     bool granted = false;
   };
   Mapped mapped_at(Address at) const;
-  // Do mappings fill the place one after the other, without a gap?
-  bool filled(const Place& place, Touched& touched) const;
-  // Calls visit(granule, memory) for each of the mappings that do.
-  template <typename Visit>
-  void each_mapping(const Place& place, Visit visit);
+  // How many handles fill the place one after the other, without a gap; 0: they do not.
+  static std::uint64_t filled(const Place& place) {
+    return place.range == nullptr ? 0 : place.range->mappings.filled_by(place.first, place.end);
+  }
   // Not ours to choose, and nothing there.
   static bool can_hand_out(Address at, Bytes size, const auto& taken);
   Address next_address(Bytes size);
   Address next_range(Bytes size);
-  Memory* memory_of(Handle handle) {  // nullptr: there is none, or the client has released it
-    return handle < handles_.size() && handles_[handle].size != 0 && !handles_[handle].released ? &handles_[handle]
-                                                                                                : nullptr;
+  Bytes size_of(Handle handle) const {  // 0: there is none, or the client has released it
+    return handle < handles_.size() && !handles_[handle].released ? handles_[handle].size : 0;
   }
   void drop_if_dead(Memory& memory);
 
