@@ -15,7 +15,7 @@ Arena::Arena(Address range, Bytes size, Bytes page)
   Extent hole;
   hole.address = range;
   hole.size = size;
-  first_extent_ = store_.make(hole);
+  first_extent_ = last_extent_ = store_.make(hole);
   starts_[0] = first_extent_;
   occupied_[0] |= 1;
   note_idle(first_extent_);
@@ -204,7 +204,10 @@ void Arena::link_after(Extent* extent, Extent* before) {
   extent->previous = before;
   extent->next = before->next;
   before->next = extent;
-  if (extent->next != nullptr) extent->next->previous = extent;
+  if (extent->next != nullptr)
+    extent->next->previous = extent;
+  else
+    last_extent_ = extent;
   const std::size_t slot = slot_of(extent->address);
   if (slot >= starts_.size()) reach(extent->address + page_);
   if (slot_of(before->address) != slot) {  // the first of its slot
@@ -222,7 +225,10 @@ void Arena::unlink(Extent* extent) {
     if (!same) occupied_[slot / word_bits] &= ~bit(slot);
   }
   if (extent->previous != nullptr) extent->previous->next = extent->next;
-  if (extent->next != nullptr) extent->next->previous = extent->previous;
+  if (extent->next != nullptr)
+    extent->next->previous = extent->previous;
+  else
+    last_extent_ = extent->previous;
 }
 
 Extent* Arena::split(Extent* extent, Bytes size) {
@@ -299,7 +305,7 @@ void Arena::check() const {
     }
     at = extent->end();
   }
-  if (at != range_ + size_) fail("extents end early", at);
+  if (at != range_ + size_ || last_extent_->end() != at) fail("extents end early", at);
   for (Lane owner = 0; owner < lane_count; ++owner) {
     const std::size_t cells = index_[owner] == nullptr ? 0 : index_[owner]->lowest.count();
     for (std::size_t cell = 0; cell < cells; ++cell)

@@ -33,6 +33,7 @@ class Arena {
 
   // Look-up.
   Extent* first() const { return first_extent_; }
+  Extent* last() const { return last_extent_; }
   Extent* fit(Lane owner, Bytes size) const {  // free space for a request, or nullptr
     Index* index = index_[owner].get();
     if (index == nullptr) return nullptr;
@@ -81,9 +82,7 @@ class Arena {
     return first == last && (is_end(first) || !is_seam(first)) ? 0 : last->end() - first->address;
   }
   // The lowest seam where a gap of this size may be; if none is so long, the arena's end.
-  const Extent* first_seam(Bytes size) const {
-    return seam_from(size > longest_gap_ ? covering(std::min(top_, range_ + size_ - 1)) : first_extent_);
-  }
+  const Extent* first_seam(Bytes size) const { return seam_from(size > longest_gap_ ? last_extent_ : first_extent_); }
   Chunk* chunk_at(Address address) const {
     const std::size_t page = page_of(address);
     return page < chunks_.size() ? chunks_[page] : nullptr;
@@ -225,6 +224,7 @@ class Arena {
   Bytes page_;
   int page_shift_;  // a page is a power of two
   Extent* first_extent_ = nullptr;
+  Extent* last_extent_ = nullptr;
   std::vector<Extent*> starts_;          // per slot: the first extent that begins in it
   std::vector<std::uint64_t> occupied_;  // a bit per slot: does any extent begin in it?
   static constexpr Bytes unknown = std::numeric_limits<Bytes>::max();

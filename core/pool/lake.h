@@ -124,11 +124,14 @@ class Lake {
   std::vector<Place> places(Bytes size, Lane lane);  // the best of every gap, those that lack least first
   std::vector<Donor> donors() const;
   Address grow(Bytes size, Bytes requested, Lane lane, Stream stream);
+  Address plan_growth(Bytes size, Bytes lack, Lane lane);
   Address alias(Bytes size, Bytes requested, Lane lane, Stream stream);
   std::optional<Move> plan(Bytes size, Bytes fresh, Lane lane);
   Address rehome(const Move& move, Bytes size, Bytes requested, Lane lane, Stream stream);
+  bool bring(std::span<const Placement> plan, std::span<Chunk* const> donors);
   bool provide(const Placement& place, std::span<Chunk* const> donors);
-  bool carry_out(std::span<const Placement> plan, std::span<Chunk* const> donors, Lane lane, Stream stream);
+  void settle_in(std::span<const Placement> plan, Lane lane, const Clock& clock);
+  void note_mapped(JournalEntry::Action action, Stream stream);
 
   Supply& supply_;
   const PoolId pool_;

@@ -14,12 +14,34 @@ Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
   // stream captures, because what that stream used cannot be fenced.
   const bool only_way = !shared_ || supply_.fences.capturing();
   const Bytes allowed = only_way ? std::numeric_limits<Bytes>::max() : supply_.allowance(size);
+  const Address at = plan_growth(size, std::min(allowed, supply_.room()), lane);
+  if (at == 0 || !bring(bench_.plan, {})) return 0;
+  settle_in(bench_.plan, lane, {});
+  ++supply_.statistics.grows;
+  note_mapped(JournalEntry::Action::map, stream);
+  return take_at(at, size, requested, lane, stream);
+}
+
+// The window that lacks least, if that is at most `lack`, and in bench_.plan the new chunks for it. 0: there is none.
+Address Lake::plan_growth(Bytes size, Bytes lack, Lane lane) {
   const auto& [gap, window] = bench_.place;
-  if (!best_place(size, std::min(allowed, supply_.room()), lane, bench_.place)) return 0;
+  const Bytes chunk = supply_.chunk_size(size);
+  // Mostly no gap is long enough. Then it is the one at the arena's end, from where free space leads up to it.
+  if (const Extent* end = arena_.last(); size > arena_.longest_gap() && end->state == Extent::State::hole) {
+    const Extent* first = end;
+    while (first->previous != nullptr && may_use(first->previous, lane, Mixing::settled)) first = first->previous;
+    const bool after_hole = first->previous != nullptr && first->previous->state == Extent::State::hole;
+    if (!after_hole && end->address - first->address < size) {
+      const Void rest{end->address, round_up(first->address + size, supply_.page) - end->address, end->size};
+      if (rest.need > std::min(lack, rest.room)) return 0;
+      fill({&rest, 1}, {}, chunk, 0, bench_.plan);
+      return first->address;
+    }
+  }
+  if (!best_place(size, lack, lane, bench_.place)) return 0;
   voids(gap, window, size, supply_.page, bench_.voids);
-  fill(bench_.voids, {}, supply_.chunk_size(size), 0, bench_.plan);
-  if (!carry_out(bench_.plan, {}, lane, stream)) return 0;
-  return take_at(window.at, size, requested, lane, stream);
+  fill(bench_.voids, {}, chunk, 0, bench_.plan);
+  return window.at;
 }
 
 // S3 for a size that comes again: the chunks keep their home and get a second address. Always the lowest chunks, so
@@ -77,10 +99,61 @@ std::optional<Lake::Move> Lake::plan(Bytes size, Bytes fresh, Lane lane) {
   return std::nullopt;
 }
 
-// S3 and S4 for the rest: free chunks leave their address for good.
+// S3 and S4 for the rest: free chunks leave their address for good, and the old addresses retire behind the work that
+// may still use them.
 Address Lake::rehome(const Move& move, Bytes size, Bytes requested, Lane lane, Stream stream) {
-  if (!carry_out(move.pieces, move.donors, lane, stream)) return 0;
+  Clock clock;
+  for (const Placement& place : move.pieces)
+    if (place.donor != Placement::fresh) {
+      const Chunk* chunk = move.donors[place.donor];
+      arena_.merge_clocks(chunk->home, chunk->size, clock);
+    }
+  Fences::Ticket ticket;
+  if (!supply_.fences.wait(clock, stream) || !supply_.fences.mark(clock, ticket)) return 0;
+  if (!bring(move.pieces, move.donors)) {
+    retirement_.add(std::move(ticket), {});
+    return 0;
+  }
+  std::vector<Span> old;
+  Bytes moved = 0;
+  for (Chunk* chunk : bench_.chunks) {
+    if (chunk->home == 0) continue;
+    moved += chunk->size;
+    if (!old.empty() && old.back().at + old.back().size == chunk->home)
+      old.back().size += chunk->size;
+    else
+      old.push_back({chunk->home, chunk->size});
+    arena_.leave(chunk, Extent::State::dying);
+  }
+  settle_in(move.pieces, lane, clock);
+  ++(moved > 0 ? supply_.statistics.stitches : supply_.statistics.grows);
+  supply_.statistics.rehomed_bytes += static_cast<std::int64_t>(moved);
+  note_mapped(moved > 0 ? JournalEntry::Action::stitch : JournalEntry::Action::map, stream);
+  retirement_.add(std::move(ticket), std::move(old));
   return take_at(move.at, size, requested, lane, stream);
+}
+
+// Maps the chunks where the plan says; they are in bench_.chunks, and still at home elsewhere if they are donors. New
+// mappings are made before old ones are given up, so that a refusal of the driver at any point can be undone.
+bool Lake::bring(std::span<const Placement> plan, std::span<Chunk* const> donors) {
+  std::vector<Chunk*>& chunks = bench_.chunks;
+  std::vector<Span>& mapped = bench_.mapped;
+  chunks.clear();
+  mapped.clear();
+  bool done = true;
+  for (auto place = plan.begin(); done && place != plan.end();) {  // run by run
+    const Address at = place->at;
+    const std::size_t first = chunks.size();
+    Address end = at;
+    for (; done && place != plan.end() && place->at == end; end = place++->end()) done = provide(*place, donors);
+    done = done && supply_.chunks.map_run(at, std::span(chunks).subspan(first));
+    if (done) mapped.push_back({at, end - at});
+  }
+  if (done) return true;
+  for (const Span& span : mapped) supply_.chunks.undo(span.at, span.size);
+  for (Chunk* chunk : chunks)
+    if (chunk->home == 0) supply_.chunks.destroy(chunk);
+  return false;
 }
 
 // Adds the chunks of a place to those at hand. False: the driver refused to create them, and none was added.
@@ -97,50 +170,8 @@ bool Lake::provide(const Placement& place, std::span<Chunk* const> donors) {
   return false;
 }
 
-// Puts the chunks where the plan says. New mappings are made before old ones are given up, so that a refusal of the
-// driver at any point can be undone; the old addresses retire behind the work that may still use them.
-bool Lake::carry_out(std::span<const Placement> plan, std::span<Chunk* const> donors, Lane lane, Stream stream) {
-  Clock clock;
-  for (const Placement& place : plan)
-    if (place.donor != Placement::fresh) {
-      const Chunk* chunk = donors[place.donor];
-      arena_.merge_clocks(chunk->home, chunk->size, clock);
-    }
-  Fences::Ticket ticket;
-  if (!supply_.fences.wait(clock, stream) || !supply_.fences.mark(clock, ticket)) return false;
-
-  std::vector<Chunk*>& chunks = bench_.chunks;
-  std::vector<Span>& mapped = bench_.mapped;
-  chunks.clear();
-  mapped.clear();
-  bool done = true;
-  for (auto place = plan.begin(); done && place != plan.end();) {  // run by run
-    const Address at = place->at;
-    const std::size_t first = chunks.size();
-    Address end = at;
-    for (; done && place != plan.end() && place->at == end; end = place++->end()) done = provide(*place, donors);
-    done = done && supply_.chunks.map_run(at, std::span(chunks).subspan(first));
-    if (done) mapped.push_back({at, end - at});
-  }
-  if (!done) {
-    for (const Span& span : mapped) supply_.chunks.undo(span.at, span.size);
-    for (Chunk* chunk : chunks)
-      if (chunk->home == 0) supply_.chunks.destroy(chunk);
-    retirement_.add(std::move(ticket), {});
-    return false;
-  }
-
-  std::vector<Span> old;
-  Bytes moved = 0;
-  for (Chunk* chunk : chunks) {
-    if (chunk->home == 0) continue;
-    moved += chunk->size;
-    if (!old.empty() && old.back().at + old.back().size == chunk->home)
-      old.back().size += chunk->size;
-    else
-      old.push_back({chunk->home, chunk->size});
-    arena_.leave(chunk, Extent::State::dying);
-  }
+// The chunks that were brought are free space of the lane from now on: those that moved not before the clock.
+void Lake::settle_in(std::span<const Placement> plan, Lane lane, const Clock& clock) {
   std::size_t settled = 0;
   for (auto place = plan.begin(); place != plan.end();) {  // run by run, of new chunks or of moved ones
     const bool fresh = place->donor == Placement::fresh;
@@ -149,19 +180,12 @@ bool Lake::carry_out(std::span<const Placement> plan, std::span<Chunk* const> do
     for (Address end = at; place != plan.end() && place->at == end && (place->donor == Placement::fresh) == fresh;
          end = place++->end())
       settled += place->count;
-    arena_.settle_at(at, std::span(chunks).subspan(first, settled - first), lane, fresh ? Clock{} : clock);
+    arena_.settle_at(at, std::span(bench_.chunks).subspan(first, settled - first), lane, fresh ? Clock{} : clock);
   }
-  if (moved > 0) {
-    ++supply_.statistics.stitches;
-    supply_.statistics.rehomed_bytes += static_cast<std::int64_t>(moved);
-  } else if (!plan.empty()) {
-    ++supply_.statistics.grows;
-  }
-  for (const Span& span : mapped)
-    supply_.journal.note(moved > 0 ? JournalEntry::Action::stitch : JournalEntry::Action::map, span.at, span.size,
-                         stream);
-  retirement_.add(std::move(ticket), std::move(old));
-  return true;
+}
+
+void Lake::note_mapped(JournalEntry::Action action, Stream stream) {
+  for (const Span& span : bench_.mapped) supply_.journal.note(action, span.at, span.size, stream);
 }
 
 bool Lake::trim(Bytes enough) {
