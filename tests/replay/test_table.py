@@ -53,6 +53,13 @@ def test_a_wide_terminal_shows_everything(loop_trace: Trace, results: list[Resul
     assert "typed  86 events, 12 iterations" in text
 
 
+def test_cpu_time_of_a_short_trace_has_digits(loop_trace: Trace, results: list[Result]) -> None:
+    text = render(loop_trace, [dataclasses.replace(result, cpu_seconds=0.00054) for result in results], 200)
+    rows = [line.split() for line in text.splitlines() if line.startswith(("caching  ", "native  "))]
+    assert len(rows) == 2
+    assert all(row.count("0.54") == 1 for row in rows)
+
+
 def test_capacity_that_is_not_monotone_is_said(loop_trace: Trace, results: list[Result]) -> None:
     at = results[0].at_smallest_capacity
     assert at is not None

@@ -109,7 +109,7 @@ def _columns(results: Sequence[Result]) -> list[Column]:
         Column("calls /\niteration", lambda r: r.warm_driver_calls, _number, min, rank=1),
         Column("driver ms /\niteration", lambda r: r.warm_driver_ms, _number, min, rank=1),
         Column("driver ms\nin all", lambda r: r.driver_ms, _number, min, rank=5),
-        Column("CPU\ns", lambda r: r.cpu_seconds, "{:.2f}".format, min, rank=4),
+        Column("CPU\nms", lambda r: 1000 * r.cpu_seconds, _number, min, rank=4),
         Column("million\nevents/s", _speed, "{:.2f}".format, max, rank=7),
     ]
 
