@@ -17,7 +17,7 @@ Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
   const Address at = plan_growth(size, std::min(allowed, supply_.room()), lane);
   if (at == 0 || !bring(bench_.plan, {})) return 0;
   settle_in(bench_.plan, lane, {});
-  ++supply_.statistics.grows;
+  if (!bench_.mapped.empty()) ++supply_.statistics.grows;
   note_mapped(JournalEntry::Action::map, stream);
   return take_at(at, size, requested, lane, stream);
 }
@@ -126,7 +126,7 @@ Address Lake::rehome(const Move& move, Bytes size, Bytes requested, Lane lane, S
     arena_.leave(chunk, Extent::State::dying);
   }
   settle_in(move.pieces, lane, clock);
-  ++(moved > 0 ? supply_.statistics.stitches : supply_.statistics.grows);
+  if (!bench_.mapped.empty()) ++(moved > 0 ? supply_.statistics.stitches : supply_.statistics.grows);
   supply_.statistics.rehomed_bytes += static_cast<std::int64_t>(moved);
   note_mapped(moved > 0 ? JournalEntry::Action::stitch : JournalEntry::Action::map, stream);
   retirement_.add(std::move(ticket), std::move(old));
