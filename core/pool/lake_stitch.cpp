@@ -24,9 +24,9 @@ Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
 
 // The window that lacks least, if that is at most `lack`, and in bench_.plan the new chunks for it. 0: there is none.
 Address Lake::plan_growth(Bytes size, Bytes lack, Lane lane) {
-  const auto& [gap, window] = bench_.place;
   const Bytes chunk = supply_.chunk_size(size);
-  // Mostly no gap is long enough. Then it is the one at the arena's end, from where free space leads up to it.
+  // Mostly no gap is long enough but the one at the arena's end, from where free space leads up to it on. There
+  // best_place would find just this, at a higher cost.
   if (const Extent* end = arena_.last(); size > arena_.longest_gap() && end->state == Extent::State::hole) {
     const Extent* first = end;
     while (first->previous != nullptr && may_use(first->previous, lane, Mixing::settled)) first = first->previous;
@@ -38,6 +38,7 @@ Address Lake::plan_growth(Bytes size, Bytes lack, Lane lane) {
       return first->address;
     }
   }
+  const auto& [gap, window] = bench_.place;
   if (!best_place(size, lack, lane, bench_.place)) return 0;
   voids(gap, window, size, supply_.page, bench_.voids);
   fill(bench_.voids, {}, chunk, 0, bench_.plan);
