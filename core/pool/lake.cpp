@@ -84,8 +84,9 @@ Address Lake::take_known(SBlock* block, Bytes requested, Lane lane, Stream strea
   return block->address;
 }
 
-// The ways to find room that may cost something. What the lane owns, if there is something, is still used by others.
-Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Stream stream) {
+// The ways to find room that may cost something. What the lane owns, if there is something, is still used by others;
+// the place that the request had, if it had one, is not free.
+Address Lake::make_room(Extent* own, Address place, Bytes size, Bytes requested, Lane lane, Stream stream) {
   if (own != nullptr && supply_.fences.wait(own->clock, stream))
     return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
   if (!shared_) return grow(size, requested, lane, stream);
@@ -105,6 +106,7 @@ Address Lake::make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Str
   if (const Extent* mixed = lowest_run(size, lane, Mixing::any); mixed != nullptr)
     if (Address at = take_fenced(mixed->address, size, requested, lane, stream); at != 0) return at;
 
+  if (Address at = mend(place, size, requested, lane, stream); at != 0) return at;
   const bool comes_again = recurrence_.note(size);
   // More than one sBlock of a size pays only for a program that repeats itself.
   if (aliasing_pays() && (recall_.repeats() || (comes_again && !stitched_.serves(size))))
@@ -271,6 +273,13 @@ std::vector<Lake::Donor> Lake::donors() const {
     for (Donor& donor : std::span(result).subspan(first)) donor.left = left;
   }
   std::ranges::stable_sort(result, {}, &Donor::left);
+  return result;
+}
+
+std::vector<Chunk*> Lake::lowest_free() const {
+  std::vector<Chunk*> result;
+  for (const Donor& donor : donors()) result.push_back(donor.chunk);
+  std::ranges::sort(result, {}, &Chunk::home);
   return result;
 }
 

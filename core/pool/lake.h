@@ -6,6 +6,7 @@
 //   borrow    the free space of another lane, or of several side by side, if their work has surely finished
 //   grow      create what is missing, while reserved stays near peak active
 //   fence     the free space of other lanes, behind a fence
+//   mend      the request had an sBlock: replace those of its chunks that are in use   (S3)
 //   alias     the size was stitched before: stitch free chunks into an sBlock          (S3)
 //   re-home   move free chunks to where the run is nearly complete, create the rest    (S3, S4)
 //
@@ -106,7 +107,7 @@ class Lake {
   Address find_room(Bytes size, Bytes requested, Stream stream);
   Address take_at(Address place, Bytes size, Bytes requested, Lane lane, Stream stream);
   Address take_known(SBlock* block, Bytes requested, Lane lane, Stream stream);
-  Address make_room(Extent* own, Bytes size, Bytes requested, Lane lane, Stream stream);
+  Address make_room(Extent* own, Address place, Bytes size, Bytes requested, Lane lane, Stream stream);
   static Address hand_out(Extent* block, Bytes requested) {
     block->requested = requested;
     return block->address;
@@ -123,8 +124,10 @@ class Lake {
   bool best_place(Bytes size, Bytes lack, Lane lane, Place& best);  // false: there is none
   std::vector<Place> places(Bytes size, Lane lane);  // the best of every gap, those that lack least first
   std::vector<Donor> donors() const;
+  std::vector<Chunk*> lowest_free() const;  // the same chunks, by address
   Address grow(Bytes size, Bytes requested, Lane lane, Stream stream);
   Address plan_growth(Bytes size, Bytes lack, Lane lane);
+  Address mend(Address place, Bytes size, Bytes requested, Lane lane, Stream stream);
   Address alias(Bytes size, Bytes requested, Lane lane, Stream stream);
   std::optional<Move> plan(Bytes size, Bytes fresh, Lane lane);
   Address rehome(const Move& move, Bytes size, Bytes requested, Lane lane, Stream stream);
@@ -167,13 +170,13 @@ inline Address Lake::allocate(Bytes size, Bytes requested, Stream stream) {
 
 inline Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
   const Lane lane = supply_.fences.lane(stream);
-  if (shared_)
-    if (const Address place = recall_.next(size, supply_.tally.allocated_large(), lane); place != 0)
-      if (const Address at = take_at(place, size, requested, lane, stream); at != 0) return at;
+  const Address place = shared_ ? recall_.next(size, supply_.tally.allocated_large(), lane) : 0;
+  if (place != 0)
+    if (const Address at = take_at(place, size, requested, lane, stream); at != 0) return at;
   Extent* own = arena_.fit(lane, size);
   if (own != nullptr && supply_.fences.settled(own->clock, lane)) [[likely]]
     return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
-  return make_room(own, size, requested, lane, stream);
+  return make_room(own, place, size, requested, lane, stream);
 }
 
 }  // namespace gmlake

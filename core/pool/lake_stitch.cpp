@@ -45,19 +45,34 @@ Address Lake::plan_growth(Bytes size, Bytes lack, Lane lane) {
   return window.at;
 }
 
+// S3 where the request had an sBlock of which a part is in use now: a program that releases in another order every time
+// finds its sBlocks nearly free, and to replace the rest takes a fraction of the mappings of a new one. Only that of
+// the same point of the program: another is where it must be for the request that it was made for.
+Address Lake::mend(Address place, Bytes size, Bytes requested, Lane lane, Stream stream) {
+  SBlock* block = place == 0 || arena_.contains(place) ? nullptr : stitched_.at(place);
+  if (block == nullptr || block->active || block->serves != size) return 0;
+  Fences::Ticket ticket;
+  if (!supply_.fences.mark(block->clock, ticket)) return 0;
+  if (!supply_.fences.passed(ticket)) {  // what is mapped there is still used; from the next time on this is known
+    retirement_.add(std::move(ticket), {});
+    return 0;
+  }
+  if (!stitched_.mend(block, lowest_free())) return 0;
+  ++supply_.statistics.stitches;
+  ++supply_.statistics.mends;
+  supply_.journal.note(JournalEntry::Action::stitch, block->address, block->size, stream);
+  return take_known(block, requested, lane, stream);
+}
+
 // S3 for a size that comes again: the chunks keep their home and get a second address. Always the lowest chunks, so
 // that different sBlocks are made of the same memory and the rest is left alone.
 Address Lake::alias(Bytes size, Bytes requested, Lane lane, Stream stream) {
-  std::vector<Donor> lowest = donors();
-  std::ranges::sort(lowest, {}, [](const Donor& donor) { return donor.chunk->home; });
-  std::vector<Chunk*> chunks;
+  std::vector<Chunk*> chunks = lowest_free();
   Bytes total = 0;
-  for (const Donor& donor : lowest) {
-    if (total >= size) break;
-    chunks.push_back(donor.chunk);
-    total += donor.chunk->size;
-  }
+  std::size_t count = 0;
+  while (count < chunks.size() && total < size) total += chunks[count++]->size;
   if (total < size) return 0;
+  chunks.resize(count);
   Clock clock;
   for (const Chunk* chunk : chunks) arena_.merge_clocks(chunk->home, chunk->size, clock);
   if (!supply_.fences.wait(clock, stream)) return 0;

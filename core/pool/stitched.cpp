@@ -1,6 +1,8 @@
 #include "pool/stitched.h"
 
 #include <algorithm>
+#include <functional>
+#include <span>
 #include <string>
 
 #include "base/error.h"
@@ -71,6 +73,65 @@ SBlock* Stitched::make(Bytes request, std::vector<Chunk*> chunks) {
   return by_address_.emplace(address, std::move(block)).first->second.get();
 }
 
+bool Stitched::mend(SBlock* block, std::vector<Chunk*> others) {
+  std::vector<Patch> patches = in_use(block);
+  Bytes needed = 0;
+  for (const Patch& patch : patches) needed += patch.size;
+  if (needed == 0 || needed > block->size / 2) return false;
+  std::vector<Chunk*> own = block->chunks;
+  std::ranges::sort(own);
+  std::erase_if(others, [&](Chunk* other) { return std::ranges::binary_search(own, other); });
+  // The largest first: what is missing in the end takes the smallest.
+  std::ranges::stable_sort(others, std::ranges::greater{}, &Chunk::size);
+  for (Patch& patch : patches) {
+    Bytes need = patch.size;
+    std::erase_if(others, [&](Chunk* other) {
+      if (other->size > need) return false;
+      need -= other->size;
+      patch.others.push_back(other);
+      return true;
+    });
+    if (need > 0) return false;
+  }
+  // From the last on, so that the places of the others hold.
+  return std::ranges::all_of(patches.rbegin(), patches.rend(),
+                             [&](const Patch& patch) { return replace(block, patch); });
+}
+
+std::vector<Stitched::Patch> Stitched::in_use(const SBlock* block) const {
+  std::vector<Patch> patches;
+  Address at = block->address;
+  for (std::size_t number = 0; number < block->chunks.size(); at += block->chunks[number++]->size) {
+    const Chunk* chunk = block->chunks[number];
+    if (arena_.is_free(chunk->home, chunk->size)) continue;
+    if (patches.empty() || patches.back().first + patches.back().count != number)
+      patches.push_back({.first = number, .count = 0, .at = at, .size = 0, .others = {}});
+    ++patches.back().count;
+    patches.back().size += chunk->size;
+  }
+  return patches;
+}
+
+// A block that was left with a hole cannot be used again: it goes.
+bool Stitched::replace(SBlock* block, const Patch& patch) {
+  if (!supply_.chunks.unmap(patch.at, patch.size)) return false;
+  if (!supply_.chunks.map_run(patch.at, patch.others)) {
+    const Address end = patch.at + patch.size;
+    const Address block_end = block->address + block->size;
+    if (patch.at > block->address) supply_.chunks.undo(block->address, patch.at - block->address);
+    if (end < block_end) supply_.chunks.undo(end, block_end - end);
+    supply_.ranges.free(block->address, block->size);
+    forget(block);
+    return false;
+  }
+  const auto first = block->chunks.begin() + static_cast<std::ptrdiff_t>(patch.first);
+  const auto last = first + static_cast<std::ptrdiff_t>(patch.count);
+  for (Chunk* gone : std::span(first, last)) --gone->aliases;
+  for (Chunk* other : patch.others) ++other->aliases;
+  block->chunks.insert(block->chunks.erase(first, last), patch.others.begin(), patch.others.end());
+  return true;
+}
+
 void Stitched::activate(SBlock* block, Lane user) {
   block->active = true;
   block->user = user;
@@ -83,6 +144,7 @@ void Stitched::activate(SBlock* block, Lane user) {
 }
 
 void Stitched::deactivate(SBlock* block, const Clock& clock) {
+  block->clock.merge(clock);
   for (Extent* extent : block->lent) arena_.give_back(extent, clock);
   block->lent.clear();
   block->active = block->limbo = false;
@@ -121,13 +183,17 @@ bool Stitched::drop(SBlock* block) {
   Fences::Ticket ticket;
   if (!supply_.fences.mark(clock, ticket)) return false;
   retirement_.add(std::move(ticket), {{block->address, block->size}});
+  forget(block);
+  return true;
+}
+
+void Stitched::forget(const SBlock* block) {
   mapped_ -= block->size;
   supply_.statistics.sblocks.decrease(1);
   for (Chunk* chunk : block->chunks) --chunk->aliases;
   auto [entry, end] = by_request_.equal_range(block->serves);
   by_request_.erase(std::find_if(entry, end, [block](const auto& row) { return row.second == block; }));
   by_address_.erase(block->address);
-  return true;
 }
 
 void Stitched::check() const {

@@ -22,6 +22,7 @@ struct SBlock {
   std::vector<Chunk*> chunks;
   std::vector<Extent*> lent;  // the chunks' homes, neighbours at once, while it is active
   std::uint64_t last_use = 0;
+  Clock clock;  // of its last uses
   Lane user = 0;
   LaneSet uses = 0;
   bool active = false;
@@ -40,6 +41,11 @@ class Stitched {
   // Maps the chunks, all of them free, in one run. nullptr: the driver refused, nothing changed.
   SBlock* make(Bytes request, std::vector<Chunk*> chunks);
 
+  // Replaces the chunks of an idle block that are in use elsewhere by others, all of them free, if that is no more than
+  // half of it. Nothing may use its addresses any more. False: that cannot be done, or the driver refused, after which
+  // the block may be gone.
+  bool mend(SBlock* block, std::vector<Chunk*> others);
+
   void activate(SBlock* block, Lane user);             // takes the chunks out of the arena's free space
   void deactivate(SBlock* block, const Clock& clock);  // gives them back
 
@@ -55,8 +61,18 @@ class Stitched {
  private:
   template <typename Visit>
   static bool each_home(const SBlock* block, Visit visit);
+  struct Patch {  // a run of a block's chunks that others replace
+    std::size_t first;
+    std::size_t count;
+    Address at;
+    Bytes size;
+    std::vector<Chunk*> others;
+  };
+  std::vector<Patch> in_use(const SBlock* block) const;
+  bool replace(SBlock* block, const Patch& patch);
   bool idle(const SBlock* block) const;
   bool drop(SBlock* block);
+  void forget(const SBlock* block);
 
   Supply& supply_;
   Arena& arena_;

@@ -13,18 +13,22 @@ LAYERS = 12
 WARM = 8  # iterations in which a program may still be learned
 
 
-def iteration(lake: Lake, seed: int, main: int = 0, side: int = 1) -> list[int]:
-    """Blocks that stay between blocks that go, then requests that only fit if the holes are joined. Where all were."""
+def iteration(lake: Lake, seed: int, main: int = 0, side: int = 1, late: int = 0) -> list[int]:
+    """Blocks that stay between blocks that go, then requests that only fit if the holes are joined. Where all were.
+
+    So many of the blocks that go do so after the first of these requests.
+    """
     random = Random(seed)
     kept, passing = [], []
     for layer in range(LAYERS):
         kept.append(lake.take(random.randrange(4, 13) * MIB, main))
         passing.append(lake.take(random.randrange(5, 18) * MIB, side if layer % 3 == 2 else main))
-    lake.give(*passing)
+    lake.give(*passing[late:])
     large = []
     for size, stream in ((90 * MIB, main), (70 * MIB, side)):
         large.append(lake.take(size, stream))
-        lake.give(large[-1])
+        lake.give(*passing[:late], large[-1])
+        late = 0
     random.shuffle(kept)
     lake.give(*kept)
     return [*kept, *passing, *large]
@@ -121,6 +125,29 @@ def test_a_stitched_block_is_there_again() -> None:
     iteration(lake, 1)
     assert lake.own("sblock_hits") > hits
     assert lake.own("stitches") == stitches
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_sblock_of_which_a_part_is_in_use_is_mended(seed: int) -> None:
+    lake = Lake(limit=320 * MIB)
+    for _ in range(WARM):
+        places = iteration(lake, seed)
+    sblocks, mends, maps = lake.own("sblocks"), lake.own("mends"), lake.calls("map")
+    assert iteration(lake, seed, late=1) == places
+    assert lake.own("mends") == mends + 1
+    assert lake.own("sblocks") == sblocks
+    assert 0 < lake.calls("map") - maps < 90 / 2 / 2  # of the pages of the first request not even half
+
+
+def test_an_sblock_is_not_mended_while_its_last_use_may_be_under_way() -> None:
+    lake = Lake(limit=320 * MIB)
+    for _ in range(WARM):
+        iteration(lake, 1)
+    lake.driver.hold(0)
+    iteration(lake, 1)
+    mends, unmaps = lake.own("mends"), lake.calls("unmap")
+    iteration(lake, 1, late=1)
+    assert (lake.own("mends"), lake.calls("unmap")) == (mends, unmaps)
 
 
 @pytest.mark.parametrize("budget", [0.0, 0.5, 1.0])

@@ -172,6 +172,7 @@ class Campaign {
     const Statistics s = run.statistics();
     expect(s.stitches > 0 && s.rehomed_bytes > 0, "the program does not stitch");
     expect(s.sblocks.allocated > 0 && s.sblock_hits > 0, "the program does not use sBlocks again");
+    expect(s.mends > 0, "the program does not mend sBlocks");
     expect(s.fences > 0 && s.num_sync_all_streams > 0, "the program does not share memory between streams");
     expect(s.num_ooms > 0 && s.num_ooms < 20, "the program does not run out of memory now and then");
     refusals_ = run.refusals();

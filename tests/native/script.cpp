@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <span>
 
 #include "base/units.h"
 
@@ -13,8 +14,9 @@ using Action = Step::Action;
 class Author {
  public:
   // One step of a training loop: layers that leave long-lived blocks between short-lived ones, then a block that only
-  // fits if the holes are joined. The same seed gives the same requests.
-  void iteration(unsigned seed, Stream main, Stream side) {
+  // fits if the holes are joined. The same seed gives the same requests; with `late`, one of the holes is not there
+  // yet.
+  void iteration(unsigned seed, Stream main, Stream side, bool late = false) {
     std::mt19937 random(seed);
     std::vector<std::size_t> kept;
     std::vector<std::size_t> passing;
@@ -23,8 +25,9 @@ class Author {
       passing.push_back(allocate((5 + random() % 13) * MiB, layer % 3 == 2 ? side : main));
       allocate_small(random, main);
     }
-    for (std::size_t block : passing) release(block);
+    for (std::size_t block : std::span(passing).subspan(late ? 1 : 0)) release(block);
     const std::size_t large = allocate(90 * MiB, main);
+    if (late) release(passing.front());
     use_on(large, side);
     release(large);
     release(allocate(70 * MiB, side));
@@ -103,6 +106,7 @@ class Author {
 std::vector<Step> script() {
   Author author;
   for (unsigned step = 0; step < 6; ++step) author.iteration(1 + step % 2, 0, 1);
+  for (unsigned step = 0; step < 2; ++step) author.iteration(1 + step % 2, 0, 1, true);
   author.capture(2);
   author.hold(1);
   author.iteration(2, 0, 1);
@@ -112,7 +116,7 @@ std::vector<Step> script() {
   author.iteration(3, 3, 0);
   author.finish(0);
   author.capture(2);
-  author.disorder(1000);
+  author.disorder(1150);
   return std::move(author).steps();
 }
 
