@@ -163,7 +163,7 @@ def test_the_timeline_holds_the_peak_and_the_end(loop_trace: Trace) -> None:
 @pytest.mark.parametrize(
     ("seconds", "settings", "turns"),
     [
-        ([4e-3, 2e-3, 3e-3, 3e-3, 3e-3], Settings(), 5),
+        ([0.4e-3, 0.2e-3, *[0.3e-3] * 23], Settings(), 25),
         ([15e-3, 9e-3], Settings(), 2),
         ([1e-3], Settings(check=True), 1),
     ],
@@ -171,7 +171,7 @@ def test_the_timeline_holds_the_peak_and_the_end(loop_trace: Trace) -> None:
 def test_a_short_replay_is_timed_again(
     loop_trace: Trace, monkeypatch: pytest.MonkeyPatch, seconds: list[float], settings: Settings, turns: int
 ) -> None:
-    """Up to five times, until 20 ms are over; the least counts. Not where checks take most of the time."""
+    """Up to 25 times, until 20 ms are over; the least counts. Not where checks take most of the time."""
     played = iter(seconds)
 
     def play(*arguments: object) -> SimpleNamespace:

@@ -20,8 +20,8 @@ from gmlake.trace import Trace
 FIRST_WARM = 10
 CHECKS = 2000  # calls of check() in one replay; every event of a short trace
 SAMPLES = 4000  # points of a timeline, besides the peaks
-SHORT = 0.02  # seconds; what takes less is timed again, because the first time is mostly the machine's caches filling
-TURNS = 5  # at most
+SHORT = 0.02  # seconds; what takes less is timed again, because the first times are mostly page faults and cold caches
+TURNS = 25  # at most
 
 Progress = Callable[[str, int], None]  # what is running, events fed
 
