@@ -152,12 +152,10 @@ void GMLakeAllocator::check() const {
   };
   look(*ordinary_);
   for (const auto& [id, pool] : private_) look(*pool);
-  Bytes chunks = 0;
-  for (const Chunk* chunk : supply_.chunks.all()) chunks += chunk->size;
-  const Statistics& statistics = supply_.statistics;
-  if (chunks != supply_.chunks.reserved() || chunks != static_cast<Bytes>(statistics.reserved_bytes.all().current))
-    fail("reserved bytes differ from the chunks that exist");
-  if (mapped + supply_.chunks.doomed_bytes() != chunks)
+  const Bytes reserved = supply_.chunks.reserved();
+  if (reserved != static_cast<Bytes>(supply_.statistics.reserved_bytes.all().current))
+    fail("the statistics of reserved bytes differ from the chunks that exist");
+  if (mapped + supply_.chunks.doomed_bytes() != reserved)
     fail("active and inactive bytes do not add up to reserved bytes");
   if (active != supply_.tally.active()) fail("active bytes differ from the blocks that are out");
 }

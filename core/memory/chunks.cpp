@@ -13,12 +13,12 @@ bool gone(Status status) {
 
 Chunks::~Chunks() {
   retry();
-  for (const Chunk* chunk : chunks_) (void)driver_.release(chunk->handle);
+  retry();
 }
 
 Bytes Chunks::doomed_bytes() const {
   Bytes bytes = 0;
-  for (const Chunk* chunk : doomed_) bytes += chunk->size;
+  for (const Doomed& doomed : doomed_) bytes += doomed.chunk->size;
   return bytes;
 }
 
@@ -26,33 +26,27 @@ bool Chunks::create(Bytes size, PoolKind kind, PoolId pool, std::span<Chunk*> ma
   handles_.resize(made.size());
   std::size_t done = 0;
   const bool all = driver_.create(size, handles_, done) == Status::success;
-  for (std::size_t i = 0; i < done; ++i)
-    made[i] =
-        store_.make({.handle = handles_[i], .size = size, .kind = kind, .pool = pool, .number = chunks_.size() + i});
-  made = made.first(done);
-  chunks_.insert(chunks_.end(), made.begin(), made.end());
+  for (std::size_t i = 0; i < done; ++i) made[i] = store_.make({.handle = handles_[i], .size = size, .kind = kind});
   reserved_ += done * size;
   statistics_.segment.increase(kind, static_cast<std::int64_t>(done));
   statistics_.count_reserved(kind, pool, static_cast<std::int64_t>(done * size));
   statistics_.num_device_alloc += static_cast<std::int64_t>(done);
   if (!all)
-    for (Chunk* chunk : made) destroy(chunk);
+    for (Chunk* chunk : made.first(done)) destroy(chunk, pool);
   return all;
 }
 
-void Chunks::destroy(Chunk* chunk) {
-  if (!try_destroy(chunk)) doomed_.push_back(chunk);
+void Chunks::destroy(Chunk* chunk, PoolId pool) {
+  if (!try_destroy({chunk, pool})) doomed_.push_back({chunk, pool});
 }
 
-bool Chunks::try_destroy(Chunk* chunk) {
+bool Chunks::try_destroy(const Doomed& doomed) {
+  const auto [chunk, pool] = doomed;
   if (!gone(driver_.release(chunk->handle))) return false;
   reserved_ -= chunk->size;
   statistics_.segment.decrease(chunk->kind, 1);
-  statistics_.count_reserved(chunk->kind, chunk->pool, -static_cast<std::int64_t>(chunk->size));
+  statistics_.count_reserved(chunk->kind, pool, -static_cast<std::int64_t>(chunk->size));
   ++statistics_.num_device_free;
-  chunks_.back()->number = chunk->number;
-  std::swap(chunks_[chunk->number], chunks_.back());
-  chunks_.pop_back();
   store_.drop(chunk);
   return true;
 }
@@ -96,7 +90,7 @@ void Chunks::change_kind(Chunk* chunk, PoolKind kind) {
 
 void Chunks::try_again() {
   std::erase_if(stuck_, [this](const Span& span) { return unmap(span.at, span.size); });
-  std::erase_if(doomed_, [this](Chunk* chunk) { return try_destroy(chunk); });
+  std::erase_if(doomed_, [this](const Doomed& doomed) { return try_destroy(doomed); });
 }
 
 }  // namespace gmlake

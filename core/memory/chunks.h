@@ -17,8 +17,6 @@ struct Chunk {
   Address home = 0;           // its address in an arena; 0 while it is loose
   std::uint32_t aliases = 0;  // sBlocks that map it too
   PoolKind kind = PoolKind::large;
-  PoolId pool = {};        // for which it was created
-  std::size_t number = 0;  // among all there are
 };
 
 class Chunks {
@@ -26,15 +24,14 @@ class Chunks {
   Chunks(Driver& driver, Statistics& statistics) : driver_(driver), statistics_(statistics) {}
   Chunks(const Chunks&) = delete;
   Chunks& operator=(const Chunks&) = delete;
-  ~Chunks();  // gives back what is still loose
+  ~Chunks();  // what the driver has not taken back until now it is asked to take once more
 
   Bytes reserved() const { return reserved_; }
   Bytes doomed_bytes() const;  // of chunks that the driver refused to take back
-  const std::vector<Chunk*>& all() const { return chunks_; }
 
   // As many new chunks as there is room for. False: the driver refused one of them, and there are none.
   bool create(Bytes size, PoolKind kind, PoolId pool, std::span<Chunk*> made);
-  void destroy(Chunk* chunk);  // must be unmapped everywhere
+  void destroy(Chunk* chunk, PoolId pool);  // must be unmapped everywhere; the pool is the one it was created for
 
   // Maps the chunks one after the other from `at` on, and grants access to the whole run, or changes nothing.
   bool map_run(Address at, std::span<Chunk* const> run);
@@ -55,14 +52,17 @@ class Chunks {
   };
   Driver& driver_;
   Statistics& statistics_;
-  bool try_destroy(Chunk* chunk);
+  struct Doomed {
+    Chunk* chunk;
+    PoolId pool;
+  };
+  bool try_destroy(const Doomed& doomed);
   void try_again();
 
   Store<Chunk> store_;
-  std::vector<Chunk*> chunks_;
   std::vector<Handle> handles_;  // of the call that is made
   std::vector<Span> stuck_;      // mappings that could not be undone
-  std::vector<Chunk*> doomed_;   // chunks that could not be destroyed
+  std::vector<Doomed> doomed_;   // chunks that could not be destroyed
   Bytes reserved_ = 0;
 };
 

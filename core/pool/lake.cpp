@@ -22,7 +22,7 @@ Lake::~Lake() {
     at += chunk == nullptr ? supply_.page : chunk->size;
     if (chunk == nullptr) continue;
     supply_.chunks.undo(chunk->home, chunk->size);
-    supply_.chunks.destroy(chunk);
+    supply_.chunks.destroy(chunk, pool_);
   }
 }
 

@@ -168,7 +168,7 @@ bool Lake::bring(std::span<const Placement> plan, std::span<Chunk* const> donors
   if (done) return true;
   for (const Span& span : mapped) supply_.chunks.undo(span.at, span.size);
   for (Chunk* chunk : chunks)
-    if (chunk->home == 0) supply_.chunks.destroy(chunk);
+    if (chunk->home == 0) supply_.chunks.destroy(chunk, pool_);
   return false;
 }
 
@@ -218,7 +218,7 @@ bool Lake::trim(Bytes enough) {
     if (!supply_.chunks.unmap(at, size)) continue;
     supply_.journal.note(JournalEntry::Action::unmap, at, size, 0);
     arena_.leave(chunk, Extent::State::hole);
-    supply_.chunks.destroy(chunk);
+    supply_.chunks.destroy(chunk, pool_);
     given += size;
   }
   return true;

@@ -10,7 +10,7 @@ Slabs::~Slabs() {
   for (Page& page : pages_) {
     if (page.chunk == nullptr) continue;
     supply_.chunks.undo(page.at, supply_.page);
-    supply_.chunks.destroy(page.chunk);
+    supply_.chunks.destroy(page.chunk, pool_);
   }
 }
 
@@ -35,7 +35,7 @@ Address Slabs::take(Stream stream) {
   if (supply_.room() < supply_.page || !supply_.chunks.create(supply_.page, PoolKind::small, pool_, one)) {
     chunk = shared() ? lake_.lend_page(at, stream) : nullptr;
   } else if (!supply_.chunks.map_run(at, one)) {
-    supply_.chunks.destroy(chunk);
+    supply_.chunks.destroy(chunk, pool_);
     return 0;
   }
   if (chunk == nullptr) return 0;
@@ -72,7 +72,7 @@ void Slabs::trim() {
 bool Slabs::discard(Page& page) {
   if (!supply_.chunks.unmap(page.at, supply_.page)) return false;
   supply_.journal.note(JournalEntry::Action::unmap, page.at, supply_.page, 0);
-  supply_.chunks.destroy(page.chunk);
+  supply_.chunks.destroy(page.chunk, pool_);
   page.chunk = nullptr;
   vacant_.push_back(number(page.at));
   return true;
