@@ -78,7 +78,7 @@ Address Lake::take_at(Address place, Bytes size, Bytes requested, Lane lane, Str
 Address Lake::take_known(SBlock* block, Bytes requested, Lane lane, Stream stream) {
   Clock clock;
   if (!stitched_.usable(block, clock) || !supply_.fences.wait(clock, stream)) return 0;
-  stitched_.activate(block, lane);
+  stitched_.activate(block, lane, recall_.now());
   block->requested = requested;
   ++supply_.statistics.sblock_hits;
   return block->address;

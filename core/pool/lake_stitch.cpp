@@ -46,11 +46,11 @@ Address Lake::plan_growth(Bytes size, Bytes lack, Lane lane) {
 }
 
 // S3 where the request had an sBlock of which a part is in use now: a program that releases in another order every time
-// finds its sBlocks nearly free, and to replace the rest takes a fraction of the mappings of a new one. Only that of
-// the same point of the program: another is where it must be for the request that it was made for.
+// finds its sBlocks nearly free, and to replace the rest takes a fraction of the mappings of a new one. Not if the
+// sBlock served another request since: to that it would be lost, and the program might not come to rest.
 Address Lake::mend(Address place, Bytes size, Bytes requested, Lane lane, Stream stream) {
   SBlock* block = place == 0 || arena_.contains(place) ? nullptr : stitched_.at(place);
-  if (block == nullptr || block->active || block->serves != size) return 0;
+  if (block == nullptr || block->active || block->serves != size || block->last_request != recall_.met()) return 0;
   Fences::Ticket ticket;
   if (!supply_.fences.mark(block->clock, ticket)) return 0;
   if (!supply_.fences.passed(ticket)) {  // what is mapped there is still used; from the next time on this is known
@@ -81,7 +81,7 @@ Address Lake::alias(Bytes size, Bytes requested, Lane lane, Stream stream) {
   ++aliased_;
   ++supply_.statistics.stitches;
   supply_.journal.note(JournalEntry::Action::stitch, block->address, block->size, stream);
-  stitched_.activate(block, lane);
+  stitched_.activate(block, lane, recall_.now());
   stitched_.keep_budget(block);
   block->requested = requested;
   return block->address;

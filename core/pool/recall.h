@@ -39,11 +39,13 @@ class Recall {
   }
   void note(Address place) { entry(now_) |= place / unit & low_bits; }  // of the request under way
 
+  using Number = std::uint64_t;  // of a request, counted from 1
+  static constexpr Number none = 0;
+  Number now() const { return now_; }     // the request under way
+  Number met() const { return thread_; }  // the one in an earlier step that it repeats
   bool repeats() const { return unknown_ < doubtful; }
 
  private:
-  using Number = std::uint64_t;  // of a request, counted from 1
-  static constexpr Number none = 0;
   static constexpr Bytes unit = 512;  // every place is a multiple
   static constexpr std::size_t longest_log = std::size_t{1} << 16;
   static constexpr int row_bits = 14;
@@ -73,8 +75,8 @@ class Recall {
   // The landmarks, each in the row of the point before it: so it is fetched long before it is needed.
   std::vector<std::uint64_t> table_ = std::vector<std::uint64_t>(std::size_t{1} << row_bits);
   std::uint64_t* row_ = table_.data();  // of the request under way
-  Number now_ = 0;                      // the request under way
-  Number thread_ = none;                // the one in an earlier step that it repeats
+  Number now_ = 0;
+  Number thread_ = none;
   std::uint64_t history_ = 0;
   std::size_t unknown_ = doubtful;  // requests since the last one that was met again
 };

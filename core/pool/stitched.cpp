@@ -132,11 +132,11 @@ bool Stitched::replace(SBlock* block, const Patch& patch) {
   return true;
 }
 
-void Stitched::activate(SBlock* block, Lane user) {
+void Stitched::activate(SBlock* block, Lane user, std::uint64_t request) {
   block->active = true;
   block->user = user;
   block->uses = 0;
-  block->last_use = ++tick_;
+  block->last_request = request;
   (void)each_home(block, [&](Address at, Bytes size) {
     block->lent.push_back(arena_.take(at, size, Extent::State::lent, user));
     return true;
@@ -161,7 +161,7 @@ void Stitched::keep_budget(const SBlock* except) {
   while (mapped_ > budget) {
     SBlock* oldest = nullptr;
     for (auto& [address, block] : by_address_)
-      if (!block->active && block.get() != except && (oldest == nullptr || block->last_use < oldest->last_use))
+      if (!block->active && block.get() != except && (oldest == nullptr || block->last_request < oldest->last_request))
         oldest = block.get();
     if (oldest == nullptr || !drop(oldest)) return;
   }

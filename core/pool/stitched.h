@@ -20,9 +20,9 @@ struct SBlock {
   Bytes serves = 0;     // the request it was made for
   Bytes requested = 0;  // by the client that has it now
   std::vector<Chunk*> chunks;
-  std::vector<Extent*> lent;  // the chunks' homes, neighbours at once, while it is active
-  std::uint64_t last_use = 0;
-  Clock clock;  // of its last uses
+  std::vector<Extent*> lent;       // the chunks' homes, neighbours at once, while it is active
+  std::uint64_t last_request = 0;  // that it served, by its number
+  Clock clock;                     // of its last uses
   Lane user = 0;
   LaneSet uses = 0;
   bool active = false;
@@ -46,7 +46,8 @@ class Stitched {
   // the block may be gone.
   bool mend(SBlock* block, std::vector<Chunk*> others);
 
-  void activate(SBlock* block, Lane user);             // takes the chunks out of the arena's free space
+  // Takes the chunks out of the arena's free space, for the request of this number.
+  void activate(SBlock* block, Lane user, std::uint64_t request);
   void deactivate(SBlock* block, const Clock& clock);  // gives them back
 
   SBlock* at(Address address) const;
@@ -80,7 +81,6 @@ class Stitched {
   std::unordered_multimap<Bytes, SBlock*> by_request_;
   Retirement retirement_;
   Bytes mapped_ = 0;
-  std::uint64_t tick_ = 0;
 };
 
 }  // namespace gmlake
