@@ -38,7 +38,7 @@ std::unique_ptr<Allocator> GMLakeAllocator::make(Driver& driver, const Options& 
   if (policy.chunk_limit < 2 * MiB || policy.chunk_limit % (2 * MiB) != 0)
     throw InvalidArgument("option chunk_limit must be a multiple of 2MiB, not " + options.text("chunk_limit"));
   if (policy.small_limit > 1 * MiB || policy.small_limit < unit)
-    throw InvalidArgument("option small_limit must be from 512 to 1MiB, not " + options.text("small_limit"));
+    throw InvalidArgument("option small_limit must be from 512B to 1MiB, not " + options.text("small_limit"));
   if (policy.address_budget < 0)
     throw InvalidArgument("option address_budget must not be negative, not " + options.text("address_budget"));
   return std::make_unique<GMLakeAllocator>(driver, policy);

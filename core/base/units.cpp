@@ -12,8 +12,7 @@
 namespace gmlake {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Bytes>, 9> suffixes{{{"", 1},
-                                                                      {"B", 1},
+constexpr std::array<std::pair<std::string_view, Bytes>, 8> suffixes{{{"B", 1},
                                                                       {"KiB", KiB},
                                                                       {"MiB", MiB},
                                                                       {"GiB", GiB},
@@ -31,6 +30,7 @@ Bytes parse_bytes(std::string_view text) {
   if (error == std::errc{} && std::isfinite(number) && number >= 0) {
     while (rest != end && *rest == ' ') ++rest;
     const std::string_view suffix(rest, static_cast<std::size_t>(end - rest));
+    if (number == 0 && suffix.empty()) return 0;  // no other number goes without a unit: 40 for 40GiB is a mistake
     for (auto [name, factor] : suffixes) {
       if (suffix != name) continue;
       const double bytes = number * static_cast<double>(factor);

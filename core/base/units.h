@@ -20,7 +20,7 @@ constexpr Bytes round_down(Bytes value, Bytes step) {
   return value / step * step;
 }
 
-// "512MiB", "1.5GiB", "20971520" -> bytes; throws InvalidArgument that names the text and what was expected.
+// "512MiB", "1.5GiB", "20971520B" -> bytes; throws InvalidArgument that names the text and what was expected.
 Bytes parse_bytes(std::string_view text);
 
 // 20971520 -> "20.00 MiB"

@@ -17,11 +17,12 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
+from pathlib import Path
 from typing import NoReturn
 
-from gmlake.commands import COMMANDS
 from gmlake.errors import Error, InvalidArgument, UserError
 
 FAILURE, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -37,12 +38,13 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: list[str] | None = None) -> int:
     """Run one verb; returns the exit status."""
-    parser = _parser()
-    args = parser.parse_args(argv)
-    if args.run is None:
-        parser.print_help(sys.stderr)
-        return BAD_INPUT
+    _prepare_streams()
     try:
+        parser = _parser()
+        args = parser.parse_args(argv)
+        if args.run is None:
+            parser.print_help(sys.stderr)
+            return BAD_INPUT
         status = args.run(args)
         sys.stdout.flush()
         return int(status)
@@ -64,7 +66,19 @@ def _fail(error: Exception, status: int) -> int:
     return status
 
 
+def _prepare_streams() -> None:
+    """What the encoding lacks becomes a question mark; what goes to a stream that was closed goes nowhere."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+        elif stream is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115, open until the end
+
+
 def _parser() -> argparse.ArgumentParser:
+    from gmlake.commands import COMMANDS  # here, because it takes longest, and may be interrupted like all else
+
     raw = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="gmlake", description=__doc__, formatter_class=raw)
     parser.set_defaults(run=None)

@@ -62,7 +62,7 @@ def test_what_is_left_after_a_trace_goes_back(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", ["target=1", "target=0.5", "address_budget=0", "chunk_limit=2MiB", "small_limit=512"]
+    "options", ["target=1", "target=0.5", "address_budget=0", "chunk_limit=2MiB", "small_limit=512B"]
 )
 def test_every_setting_is_sound(options: str) -> None:
     trace = read_trace("demo")

@@ -24,7 +24,7 @@ from .memory import GIB, KIB, MIB, Lake
 
 # Capacity and limit: short of memory on a small device and on a large one, and not short at all.
 DEVICES = ((160 * MIB, None), (64 * GIB, 200 * MIB), (64 * GIB, None))
-OPTIONS = ("", "address_budget=0.5", "target=0.8,small_limit=4096", "chunk_limit=4MiB")
+OPTIONS = ("", "address_budget=0.5", "target=0.8,small_limit=4KiB", "chunk_limit=4MiB")
 SIZES = (512, 100 * KIB, MIB, MIB + 1, 3 * MIB, 8 * MIB, 20 * MIB, 33 * MIB, 80 * MIB)
 POOLS: tuple[Pool, ...] = ((0, 1), (1, 0))
 

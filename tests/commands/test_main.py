@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
 from gmlake.commands import COMMANDS
 
 from .conftest import Cli, assert_refused
@@ -23,3 +28,20 @@ def test_every_verb_explains_itself(cli: Cli) -> None:
         done = cli(command.NAME, "--help")
         assert done.returncode == 0
         assert f"\n  gmlake {command.NAME} " in done.stdout  # an example
+
+
+def test_streams_that_are_closed_are_not_written_to(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"{shlex.quote(sys.executable)} -m gmlake options >&-"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_letters_that_the_terminal_lacks_do_not_end_it(cli: Cli, npz: Path) -> None:
+    odd = npz.rename(npz.with_name("größe-✓.npz"))
+    done = cli("replay", odd.name, env={"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0, done.stderr
+    assert "gr" in done.stdout

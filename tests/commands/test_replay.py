@@ -128,6 +128,7 @@ def test_timeline_as_csv_and_json(cli: Cli, npz: Path, tmp_path: Path) -> None:
         (["--allocator", "caching:max_split=3"], "max_split"),
         (["--allocator", "caching:max_split_size_mb=lots"], "lots"),
         (["--capacity", "eighty"], "'eighty' is not a size"),
+        (["--capacity", "40"], "'40' is not a size; write a number with a unit"),
         (["--capacity=-1GiB"], "-1GiB"),
         (["--capacity", "0"], "--capacity needs a size above zero"),
         (["--cost-table", "h900"], "h900"),

@@ -78,3 +78,10 @@ def test_closing_sentence(results: list[Result]) -> None:
     )
     assert closing_sentence([ours, needing("caching", 52.3)]) == "gmlake needs 52.3 GiB, as much as PyTorch."
     assert closing_sentence([ours]) is None
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_counts_of_driver_calls_are_never_cut(loop_trace: Trace, results: list[Result], width: int) -> None:
+    many = dict.fromkeys(results[0].driver_calls, 304_232)
+    text = render(loop_trace, [dataclasses.replace(result, driver_calls=many) for result in results], width, calls=True)
+    assert text.count("304,232") == len(results) * len(many)

@@ -18,6 +18,7 @@ from dataclasses import asdict
 
 from gmlake.trace.convert import convert
 from gmlake.trace.reading import format_names
+from gmlake.waiting import waiting
 
 NAME = "convert"
 
@@ -35,14 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Convert, and say what was written and what was left out."""
-    done = convert(
-        args.input,
-        args.output,
-        to=args.to,
-        device=args.device,
-        iterations=args.iterations,
-        force=args.force,
-    )
+    with waiting("converting", args.input):
+        done = convert(
+            args.input,
+            args.output,
+            to=args.to,
+            device=args.device,
+            iterations=args.iterations,
+            force=args.force,
+        )
     if args.json:
         print(json.dumps(asdict(done)))
         return 0

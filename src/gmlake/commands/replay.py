@@ -39,6 +39,7 @@ from gmlake.replay.progress import ProgressDisplay
 from gmlake.replay.table import show
 from gmlake.replay.timeline import check_target, write_timelines
 from gmlake.trace import read_trace
+from gmlake.waiting import waiting
 
 NAME = "replay"
 USUAL = ("gmlake", "expandable", "caching", "paper")
@@ -65,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--device",
         metavar="N",
         type=int,
-        help="which device of a snapshot of several; default: the first used",
+        help="which device of a snapshot of several; default: the one with most events",
     )
     add("--check", action="store_true", help="verify the allocators' invariants during the replay (slower)")
     add("--calls", action="store_true", help="show driver calls by kind, as is done for a single trace anyway")
@@ -90,7 +91,8 @@ def run(args: argparse.Namespace) -> int:
         smallest_capacity=args.smallest_capacity,
     )
     validate(allocators, settings)
-    traces = [read_trace(trace, device=args.device) for trace in args.traces]
+    with waiting("reading", *args.traces):
+        traces = [read_trace(trace, device=args.device) for trace in args.traces]
     with ProgressDisplay(len(traces) * len(allocators)) as display:
         runs = sweep(traces, allocators, settings, args.jobs, display)
     if args.timeline is not None:

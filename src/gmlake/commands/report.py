@@ -58,7 +58,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
     )
     add("--capacity", metavar="SIZE", help="memory of the simulated device, like 80GiB; default: without end")
     add("--cost-table", metavar="NAME", default="a100", help="modelled cost of driver calls; default: a100")
-    add("--device", metavar="N", type=int, help="which device of a snapshot of several; default: the first used")
+    add("--device", metavar="N", type=int, help="which device of a snapshot of several; default: that with most events")
     add("--jobs", metavar="N", type=int, help="replays at the same time; default: one per core")
 
 

@@ -61,7 +61,7 @@ def check_device_arguments(args: argparse.Namespace, emulated_only: Sequence[str
         raise UserError(
             f"--rank is from 0 to {args.world_size - 1} with --world-size {args.world_size}, not {args.rank}"
         )
-    if args.kernel_us is not None and args.kernel_us < 0:
+    if args.kernel_us is not None and not 0 <= args.kernel_us < float("inf"):
         raise UserError(f"--kernel-us needs a time of 0 or more, not {args.kernel_us}")
 
 

@@ -57,7 +57,7 @@ def show(traces: Sequence[Trace], results: Sequence[Result], console: Console, c
         console.print(_table(_fit(_columns(of_trace), of_trace, console.width), of_trace))
         if calls:
             console.print("\nDriver calls in all, by kind", style="dim")
-            console.print(_table(_call_columns(of_trace), of_trace))
+            console.print(_call_table(of_trace, console.width))
         for line in _notes(of_trace):
             console.print(line, style="yellow")
         sentence = closing_sentence(of_trace)
@@ -116,8 +116,7 @@ def _columns(results: Sequence[Result]) -> list[Column]:
 
 def _fit(columns: list[Column], results: Sequence[Result], width: int) -> list[Column]:
     columns = [column for column in columns if any(column.value(result) is not None for result in results)]
-    names = max(len("allocator"), *(len(result.allocator) for result in results))
-    while names + sum(column.width(results) for column in columns) > width:
+    while _width(columns, results) > width:
         dispensable = max(columns, key=lambda column: column.rank)
         if dispensable.rank == 0:
             break
@@ -125,12 +124,28 @@ def _fit(columns: list[Column], results: Sequence[Result], width: int) -> list[C
     return columns
 
 
-def _call_columns(results: Sequence[Result]) -> list[Column]:
+def _width(columns: Sequence[Column], results: Sequence[Result]) -> int:
+    names = max(len("allocator"), *(len(result.allocator) for result in results))
+    return names + sum(column.width(results) for column in columns)
+
+
+def _call_table(results: Sequence[Result], width: int) -> Table:
+    """Kinds of calls as columns; as rows where that would be too wide, because every figure counts."""
+
     def count(kind: str) -> Callable[[Result], float | None]:
         return lambda result: result.driver_calls[kind]
 
     used = [kind for kind in MEMORY_CALLS if any(r.driver_calls[kind] for r in results)]
-    return [Column(kind, count(kind), _count) for kind in used]
+    columns = [Column(kind, count(kind), _count) for kind in used]
+    if _width(columns, results) <= width:
+        return _table(columns, results)
+    table = Table(box=None, header_style="dim", padding=(0, 1), pad_edge=False)
+    table.add_column("calls", no_wrap=True)
+    for result in results:
+        table.add_column(result.allocator, justify="right")
+    for column in columns:
+        table.add_row(column.head, *column.cells(results))
+    return table
 
 
 def _notes(results: Sequence[Result]) -> list[str]:

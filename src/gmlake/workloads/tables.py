@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rich import box
@@ -26,16 +27,23 @@ class Table:
         """Print it."""
         console.print(Text(self.title, style="bold cyan"))
         console.print(Text(self.note, style="dim"))
-        drawn = Drawn(box=box.SIMPLE_HEAD, header_style="dim", padding=(0, 1), pad_edge=False)
-        for number, head in enumerate(self.heads):
-            longest = max(map(len, head.split()))
-            drawn.add_column(head, justify="left" if number == 0 else "right", no_wrap=number == 0, min_width=longest)
-        for row in self.rows:
-            drawn.add_row(*map(Text, row))
-        needed = Measurement.get(console, console.options.update(max_width=_WIDEST), drawn).minimum
-        if needed > console.width:  # rather lines that the terminal breaks than cells without their figures
+        drawn = self._drawn(str)
+        wide = console.options.update(max_width=_WIDEST)
+        if Measurement.get(console, wide, drawn).maximum > console.width:
+            drawn = self._drawn(lambda head: head.replace(" ", "\n"))
+        # Rather lines that the terminal breaks than cells without their figures.
+        needed = Measurement.get(console, wide, drawn).maximum
+        if needed > console.width:
             console = Console(file=console.file, width=needed)
         console.print(drawn)
+
+    def _drawn(self, written: Callable[[str], str]) -> Drawn:
+        drawn = Drawn(box=box.SIMPLE_HEAD, header_style="dim", padding=(0, 1), pad_edge=False)
+        for number, head in enumerate(self.heads):
+            drawn.add_column(written(head), justify="left" if number == 0 else "right", no_wrap=True)
+        for row in self.rows:
+            drawn.add_row(*map(Text, row))
+        return drawn
 
     def markdown(self) -> str:
         """The same as a section of a page."""
