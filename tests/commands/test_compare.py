@@ -48,10 +48,28 @@ def on_device() -> list[str]:
         (["--keep", "loop.npz", "--", "true"], "is a file"),
         (["--json", "loop.npz", "--", "true"], "exists already"),
         (["--html", "page.txt", "--", "true"], ".html"),
+        (["--html", "/sys/page.html", "--", "true"], "/sys/page.html cannot be written: "),
+        (["--json", "/sys/out.json", "--", "true"], "/sys/out.json cannot be written: "),
+        (["--keep", "/sys/runs", "--", "true"], "/sys/runs cannot be made: "),
+        (["--html", "page.html", "--json", "./page.html", "--", "true"], "cannot both be page.html"),
     ],
 )
 def test_bad_input(cli: Cli, npz: Path, arguments: list[str], complaint: str) -> None:
     assert_refused(cli("compare", *arguments), complaint)
+
+
+def test_a_mistake_costs_nothing_that_was_kept(cli: Cli, tmp_path: Path) -> None:
+    """Neither what is in the folder, nor a new folder that stays empty."""
+    kept = tmp_path / "runs"
+    kept.mkdir()
+    for name in ("expandable.gmt", "torch.log"):
+        (kept / name).write_text("old")
+    assert_refused(cli("compare", "--emulate", "a100", "--keep", "runs", "-f", "--", "true"), "did you mean")
+    assert_refused(cli("compare", "--emulate", "a100", "--keep", "new", "--", "true"), "did you mean")
+    (kept / "torch.gmt").mkdir()
+    assert_refused(cli("compare", "--keep", "runs", "-f", "--", "true"), "it is a folder")
+    assert sorted(path.name for path in kept.iterdir()) == ["expandable.gmt", "torch.gmt", "torch.log"]
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_command_that_uses_no_gpu(cli: Cli) -> None:
@@ -136,6 +154,16 @@ def test_out_of_memory_is_a_result(cli: Cli, on_device: list[str]) -> None:
     assert [process["backend"] for run in told["runs"] for process in run["processes"]] == ["native", "gmlake"]
     assert ours["seconds"] is None
     assert told["saving"] == "gmlake completes with 640.00 MiB where PyTorch runs out of memory."
+
+
+def test_files_that_cannot_be_written_in_the_end(cli: Cli, on_device: list[str], tmp_path: Path) -> None:
+    """The table is shown all the same."""
+    arguments = [*on_device, "--allocator", "torch", "--keep", "runs", "--json", "/dev/full", "-f", "--"]
+    done = cli(*arguments, "python", "-c", f"{SCATTERED}import os; os.mkdir('runs/torch.gmt')")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[2].split()[0] == "torch"
+    assert "/dev/full cannot be written: No space left on device; runs/torch.gmt cannot be written: " in done.stderr
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["torch.gmt", "torch.log"]
 
 
 def test_a_failure_of_one_run(cli: Cli, on_device: list[str]) -> None:

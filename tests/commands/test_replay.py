@@ -114,7 +114,7 @@ def test_timeline_as_csv_and_json(cli: Cli, npz: Path, tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["trace", "allocator", "event", "allocated", "active", "reserved"]
     assert max(int(row["reserved"]) for row in rows) == 60 * MIB
-    assert_refused(cli("replay", npz, "--timeline", "t.csv"), "t.csv exists; give -f to overwrite it")
+    assert_refused(cli("replay", npz, "--timeline", "t.csv"), "t.csv exists already")
     assert cli("replay", npz, "--timeline", "t.csv", "-f", "--allocator", "caching").returncode == 0
     cli("replay", npz, "--timeline", "t.json", "--allocator", "caching")
     timeline = json.loads((tmp_path / "t.json").read_text())["timelines"][0]

@@ -101,7 +101,14 @@ time.sleep(60)
 def test_json_to_stdout_and_to_a_file(cli: Cli, tmp_path: Path) -> None:
     done = cli("run", "--json", "--", "true")
     report = json.loads(done.stdout)
-    assert report == {"status": 0, "emulated": None, "processes": [], "unimplemented": [], "traces": []}
+    assert report == {
+        "status": 0,
+        "emulated": None,
+        "processes": [],
+        "unimplemented": [],
+        "traces": [],
+        "unwritten": [],
+    }
     assert done.stderr == ""
     assert cli("run", "--json", "report.json", "--", "true").returncode == 0
     assert json.loads((tmp_path / "report.json").read_text()) == report
@@ -141,10 +148,42 @@ def assert_not_started(done: subprocess.CompletedProcess[str], status: int, comp
         (["--emulate", "t4-16g", "--kernel-us", "-1", "--", "true"], "0 or more"),
         (["--record", "out.pickle", "--", "true"], ".gmt"),
         (["--record", "no/such/folder/out.gmt", "--", "true"], "no folder"),
+        (["--record", "/sys/out.gmt", "--", "true"], "/sys/out.gmt cannot be written: "),
+        (["--json", "/sys/out.json", "--", "true"], "/sys/out.json cannot be written: "),
+        (["--json", ".", "-f", "--", "true"], ". cannot be written: it is a folder"),
+        (["--record", "out.gmt", "--json", "./out.gmt", "--", "true"], "choose another name for --json"),
+        (["--record", "out.gmt", "--json", "out.rank0.gpu1.gmt", "--", "true"], "choose another name for --json"),
     ],
 )
-def test_bad_input(cli: Cli, arguments: list[str], complaint: str) -> None:
+def test_bad_input(cli: Cli, tmp_path: Path, arguments: list[str], complaint: str) -> None:
     assert_refused(cli("run", *arguments), complaint)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["out", "out.gpu0", "out.rank1", "out.pid4711", "out.rank12.gpu3", "out.pid1.gpu0"])
+def test_no_trace_is_overwritten_unasked(cli: Cli, tmp_path: Path, name: str) -> None:
+    """Which of these names a recording needs is known only when the run is over."""
+    (tmp_path / f"{name}.gmt").write_text("old")
+    assert_refused(cli("run", "--record", "out.gmt", "--", "true"), f"{name}.gmt exists already")
+    assert cli("run", "--record", "out.gmt", "-f", "--", "true").returncode == 0
+    assert cli("run", "--record", "ou.gmt", "--", "true").returncode == 0
+    (tmp_path / f"{name}.gmt").unlink()
+    (tmp_path / f"{name}.gmt").mkdir()
+    assert_refused(cli("run", "--record", "out.gmt", "-f", "--", "true"), "it is a folder")
+
+
+def test_names_beside_a_recording_may_be_taken(cli: Cli, tmp_path: Path) -> None:
+    for name in ("out.gpu.gmt", "out.rank0.json", "out.old.gmt", "outer.gpu0.gmt"):
+        (tmp_path / name).touch()
+    assert cli("run", "--record", "out.gmt", "--", "true").returncode == 0
+
+
+def test_a_full_disk(cli: Cli) -> None:
+    """The report is shown instead, and the file named."""
+    done = cli("run", "--json", "/dev/full", "-f", "--", "true")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "No process used CUDA" in done.stderr
+    assert done.stderr.endswith("gmlake: error: /dev/full cannot be written: No space left on device\n")
 
 
 def test_nothing_is_left_behind(cli: Cli, tmp_path: Path) -> None:

@@ -166,8 +166,24 @@ def test_two_devices_of_one_process(emulated: Emulated, tmp_path: Path) -> None:
     done, traces = record(emulated, tmp_path, program, "--gpus", 2)
     assert [trace.device for trace in traces] == [0, 1]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.gpu0.gmt", "out.gpu1.gmt"]
+    before = (tmp_path / "out.gpu0.gmt").read_bytes()
+    again, _ = record(emulated, tmp_path, program.replace("3 <<", "4 <<"), "--gpus", 2)
+    assert (again.status, again.stderr.count("out.gpu0.gmt exists already")) == (2, 1)
+    assert (tmp_path / "out.gpu0.gmt").read_bytes() == before
     [process] = done.report["processes"]
     assert [device["device"] for device in process["devices"]] == [0, 1]
+
+
+def test_a_trace_that_cannot_be_written_in_the_end(emulated: Emulated, tmp_path: Path) -> None:
+    """The program's work was not in vain: what it needed is shown."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    program = f"import torch, os; torch.empty(3 << 20, device='cuda'); os.rmdir({str(folder)!r})"
+    done = emulated(program, "--record", folder / "out.gmt", json_report=False)
+    assert done.status == 1
+    assert "12.00 MiB" in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last == f"gmlake: error: {folder}/out.gmt cannot be written: No such file or directory"
 
 
 def test_processes_of_torchrun(emulated: Emulated, tmp_path: Path) -> None:

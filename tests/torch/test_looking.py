@@ -100,23 +100,26 @@ for path in sys.argv[1:]:
     with gmlake.record(path):
         x = torch.empty(5 << 20, dtype=torch.uint8, device="cuda")
         del before, x
-said = []
-for path, what in ((sys.argv[1], ""), ("trace.txt", ""), (sys.argv[2] + ".gmt", "nothing")):
+said, begun = [], []
+for path in (sys.argv[1], "trace.txt", "no/such.gmt", "/sys/trace.gmt", sys.argv[2] + ".gmt"):
     try:
         with gmlake.record(path):
-            pass
+            begun.append(path)
     except Exception as error:
         said.append(str(error))
 with gmlake.record(sys.argv[1], force=True):
     x = torch.empty(700, dtype=torch.uint8, device="cuda")
-print(json.dumps(said))
+print(json.dumps([said, len(begun)]))
 """
     )
     paths = (tmp_path / "a.gmt", tmp_path / "b.pickle")
-    exists, suffix, nothing = gmlake(program, arguments=paths)
+    (exists, suffix, folder, refused, nothing), begun = gmlake(program, arguments=paths)
     assert "exists already" in exists
     assert "suffix '.txt'" in suffix
+    assert "no folder no" in folder
+    assert "/sys/trace.gmt cannot be written" in refused
     assert "nothing was allocated or freed" in nothing
+    assert begun == 1
     trace = read_trace(paths[1])
     assert trace.size[trace.size > 4 * MIB].tolist() != []
     assert {3 * MIB, 5 * MIB} <= set(trace.size.tolist())

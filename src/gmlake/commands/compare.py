@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import signal
 import sys
@@ -46,14 +47,14 @@ from gmlake.emulator.arguments import (
     add_command,
     add_device_arguments,
     check_device_arguments,
-    check_target,
     given_command,
     plan_of,
 )
 from gmlake.emulator.execution import NotStarted
-from gmlake.emulator.launch import ALLOCATORS
+from gmlake.emulator.launch import ALLOCATORS, environment
 from gmlake.emulator.summary import WIDTH
 from gmlake.errors import Error, UserError
+from gmlake.targets import check_target, write_text
 from gmlake.trace import read_trace
 
 NAME = "compare"
@@ -83,8 +84,11 @@ def run(args: argparse.Namespace) -> int:
     """Run the command under every allocator, and compare."""
     command = given_command(args, NAME)
     allocators = list(dict.fromkeys(args.allocator or ALLOCATORS))
-    _check(args, allocators)
+    _check(args)
     plan = plan_of(args, Path())
+    environment(plan, os.environ)  # what a run lacks on this machine is found before the folder is touched
+    if args.keep is not None:
+        _prepare(args.keep, allocators, args.force)
     try:
         with tempfile.TemporaryDirectory(prefix="gmlake-") as folder:
             kept = args.keep or (Path(folder) if args.html else None)
@@ -108,15 +112,15 @@ def _run_all(trials: Trials, allocators: list[str], smallest_memory: bool) -> li
     return [smallest.search(trials, trial) for trial in done] if smallest_memory else done
 
 
-def _check(args: argparse.Namespace, allocators: list[str]) -> None:
+def _check(args: argparse.Namespace) -> None:
     """Find mistakes before anything runs."""
     check_device_arguments(args, ["smallest_memory"])
     if args.json not in (None, "-"):
         check_target(Path(args.json), args.force)
     if args.html is not None:
         report.check_target(args.html, (".html", ".htm"), args.force)
-    if args.keep is not None:
-        _prepare(args.keep, allocators, args.force)
+        if args.json is not None and Path(args.json).resolve() == args.html.resolve():
+            raise UserError(f"--json and --html cannot both be {args.html}; choose another name for one of them")
 
 
 def _prepare(folder: Path, allocators: list[str], force: bool) -> None:
@@ -125,11 +129,19 @@ def _prepare(folder: Path, allocators: list[str], force: bool) -> None:
         raise UserError(f"--keep needs a folder, and {folder} is a file")
     if not folder.parent.is_dir():
         raise UserError(f"{folder} cannot be made: there is no folder {folder.parent}")
-    folder.mkdir(exist_ok=True)
-    for path in sorted(folder.iterdir()):
-        if path.suffix in (".log", ".gmt") and path.name.split(".")[0] in allocators:
-            check_target(path, force)
-            path.unlink()
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder} cannot be made: {error.strerror}") from None
+    kept = [
+        path
+        for path in sorted(folder.iterdir())
+        if path.suffix in (".log", ".gmt") and path.name.split(".")[0] in allocators
+    ]
+    for path in (*kept, folder / f"{allocators[0]}.log"):
+        check_target(path, force)
+    for path in kept:
+        path.unlink()
 
 
 def _report(args: argparse.Namespace, trials: list[Trial]) -> int:
@@ -141,15 +153,28 @@ def _report(args: argparse.Namespace, trials: list[Trial]) -> int:
         explanation = failed[0].done.explanation() or f"it ended with status {failed[0].done.exit_status}"
         raise Error(f"the command fails, whatever the allocator: {explanation}")
     check_used(trials)
+    unwritten = _tell(args, trials)
+    lost = [sentence for trial in trials for sentence in trial.done.findings.unwritten]
+    if args.html is not None and not lost:
+        _write_html(args, trials)
+    if unwritten or lost:
+        raise Error("; ".join([*unwritten, *lost]))
+    return 1 if failed else 0
+
+
+def _tell(args: argparse.Namespace, trials: list[Trial]) -> list[str]:
+    """Say what was found; returns what could not be written, in which case people see it all the same."""
+    console = Console(highlight=False, soft_wrap=True, width=WIDTH)
     if args.json is None:
-        console = Console(highlight=False, soft_wrap=True, width=WIDTH)
         show(trials, console)
         _hints(args, trials, console)
-    else:
+        return []
+    try:
         _write_json(args, trials)
-    if args.html is not None:
-        _write_html(args, trials)
-    return 1 if failed else 0
+    except Error as error:
+        show(trials, console)
+        return [str(error)]
+    return []
 
 
 def _write_json(args: argparse.Namespace, trials: list[Trial]) -> None:
@@ -165,7 +190,7 @@ def _write_json(args: argparse.Namespace, trials: list[Trial]) -> None:
     if args.json == "-":
         print(text)
     else:
-        Path(args.json).write_text(text + "\n")
+        write_text(Path(args.json), text + "\n")
 
 
 def _write_html(args: argparse.Namespace, trials: list[Trial]) -> None:

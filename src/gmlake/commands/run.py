@@ -24,8 +24,8 @@ examples:
   gmlake run --record run.gmt -- python train.py
       record a run on a real GPU
 
-exit status: that of the command; 128 + n if signal n killed it; 127 and 126 if it
-could not be found or started; 2 for bad input.
+exit status: that of the command; 128 + n if signal n killed it; 127 and 126 if it could not be found or started;
+1 if a file could not be written in the end; 2 for bad input.
 """
 
 from __future__ import annotations
@@ -43,14 +43,15 @@ from gmlake.emulator.arguments import (
     add_command,
     add_device_arguments,
     check_device_arguments,
-    check_target,
     given_command,
     plan_of,
 )
 from gmlake.emulator.execution import Execution, NotStarted, execute
 from gmlake.emulator.launch import ALLOCATORS
+from gmlake.emulator.session import may_record_to
 from gmlake.emulator.summary import show
-from gmlake.errors import UserError
+from gmlake.errors import Error, UserError
+from gmlake.targets import check_target, write_text
 
 NAME = "run"
 _EMULATED_ONLY = ("hazards", "leaks")
@@ -85,10 +86,12 @@ def run(args: argparse.Namespace) -> int:
             allocator=args.allocator,
         )
         done = execute(command, plan, os.environ, args.record)
-        _report(args, done)
+        unwritten = [*_report(args, done), *done.findings.unwritten]
         explanation = done.explanation()
         if explanation is not None:
             _say(explanation)
+        if unwritten:
+            raise Error("; ".join(unwritten))
         return done.exit_status
     except NotStarted as error:
         _say(str(error))
@@ -100,24 +103,42 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     """Find mistakes before anything runs."""
     check_device_arguments(args, _EMULATED_ONLY)
-    if args.record is not None and args.record.suffix != ".gmt":
-        raise UserError(f"--record writes .gmt files, not '{args.record}'; gmlake convert makes others of them")
-    for target in (args.record, None if args.json in (None, "-") else Path(args.json)):
-        if target is not None:
-            check_target(target, args.force)
+    report = None if args.json in (None, "-") else Path(args.json)
+    if report is not None:
+        check_target(report, args.force)
+    if args.record is not None:
+        _check_record(args.record, report, args.force)
 
 
-def _report(args: argparse.Namespace, done: Execution) -> None:
+def _check_record(record: Path, report: Path | None, force: bool) -> None:
+    """Several devices or processes have a trace each, and none of their names may be taken."""
+    if record.suffix != ".gmt":
+        raise UserError(f"--record writes .gmt files, not '{record}'; gmlake convert makes others of them")
+    if report is not None and may_record_to(report, record):
+        raise UserError(f"{report} may become a trace of --record {record}; choose another name for --json")
+    check_target(record, force)
+    for path in sorted(record.parent.iterdir()):
+        if may_record_to(path, record):
+            check_target(path, force)
+
+
+def _report(args: argparse.Namespace, done: Execution) -> list[str]:
+    """Say what was found; returns what could not be written, in which case people see it all the same."""
     sys.stdout.flush()
     if args.json is None:
         show(done.findings, done.plan)
-        return
+        return []
     report = {"status": done.status, "emulated": done.plan.emulated_json(), **done.findings.to_json()}
     text = json.dumps(report, indent=2)
-    if args.json == "-":
-        print(text)
-    else:
-        Path(args.json).write_text(text + "\n")
+    try:
+        if args.json == "-":
+            print(text)
+        else:
+            write_text(Path(args.json), text + "\n")
+    except Error as error:
+        show(done.findings, done.plan)
+        return [str(error)]
+    return []
 
 
 def _say(sentence: str) -> None:

@@ -65,14 +65,6 @@ def check_device_arguments(args: argparse.Namespace, emulated_only: Sequence[str
         raise UserError(f"--kernel-us needs a time of 0 or more, not {args.kernel_us}")
 
 
-def check_target(target: Path, force: bool) -> None:
-    """May this file be written?"""
-    if target.exists() and not force:
-        raise UserError(f"{target} exists already: choose another name, or overwrite it with -f")
-    if not target.parent.is_dir():
-        raise UserError(f"{target} cannot be written: there is no folder {target.parent}")
-
-
 def plan_of(args: argparse.Namespace, session: Path) -> Plan:
     """The run that the arguments ask for."""
     device = None if args.emulate is None else find_device(args.emulate)

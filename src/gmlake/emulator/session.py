@@ -7,6 +7,7 @@ library writes unimplemented-<pid>, a symbol in every line. The folder is on thi
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -34,6 +35,7 @@ class Findings:
     processes: list[dict[str, Any]] = field(default_factory=list)  # as inside/report.py writes them
     unimplemented: list[str] = field(default_factory=list)
     traces: list[TraceFile] = field(default_factory=list)
+    unwritten: list[str] = field(default_factory=list)  # a sentence about each trace that is not where it should be
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -49,29 +51,43 @@ def gather(session: Path, record: Path | None) -> Findings:
         symbols |= dict.fromkeys(path.read_text(errors="replace").split())
     findings = Findings(processes, list(symbols))
     if record is not None:
-        findings.traces = _place_traces(session, record, processes)
+        _place_traces(session, record, findings)
     return findings
 
 
-def _place_traces(session: Path, record: Path, processes: list[dict[str, Any]]) -> list[TraceFile]:
+def may_record_to(path: Path, record: Path) -> bool:
+    """Whether a trace of a run that records to `record` may be put there; which names are used, the run's end says."""
+    names = rf"{re.escape(record.stem)}(\.rank\d+|\.pid\d+)?(\.gpu\d+)?{re.escape(record.suffix)}"
+    return re.fullmatch(names, path.name) is not None and path.parent.resolve() == record.parent.resolve()
+
+
+def _place_traces(session: Path, record: Path, findings: Findings) -> None:
     found = [
         (process, trace)
-        for process in processes
+        for process in findings.processes
         if isinstance(process.get("traces"), list)
         for trace in process["traces"]
     ]
     names = [_label(process, trace, found) for process, trace in found]
-    placed = []
     for (process, trace), label in zip(found, names, strict=True):
         path = record.with_name(f"{record.stem}{label}{record.suffix}")
-        shutil.move(session / trace["file"], path)
+        partial = path.with_name(f"{path.name}.partial")
+        try:
+            shutil.move(session / trace["file"], partial)  # a copy, which may fail midway, if the disk is another
+            partial.replace(path)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            findings.unwritten.append(f"{path} cannot be written: {error.strerror or error}")
+            continue
         known = {key: value for key, value in trace.items() if key != "file"}
-        placed.append(TraceFile(path=str(path), rank=process["rank"], pid=process["pid"], **known))
-    return placed
+        findings.traces.append(TraceFile(path=str(path), rank=process["rank"], pid=process["pid"], **known))
 
 
 def _label(process: dict[str, Any], trace: dict[str, Any], found: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
-    """As little as tells this trace from the others of the run: .rank1, .pid4711, .gpu0, or nothing."""
+    """As little as tells this trace from the others of the run: .rank1, .pid4711, .gpu0, or nothing.
+
+    may_record_to knows these too.
+    """
     label = ""
     if len({other["pid"] for other, _ in found}) > 1:
         ranks = [other["rank"] for other in {other["pid"]: other for other, _ in found}.values()]

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from gmlake import targets
 from gmlake.errors import UserError
 from gmlake.replay.engine import Run
 
@@ -17,10 +18,7 @@ def check_target(path: Path, force: bool) -> None:
     """Refuse a file that could not be written, before any work is done."""
     if path.suffix not in (".csv", ".json"):
         raise UserError(f"--timeline writes .csv or .json, not '{path.name}'")
-    if path.exists() and not force:
-        raise UserError(f"{path} exists; give -f to overwrite it")
-    if not path.parent.is_dir():
-        raise UserError(f"the directory {path.parent} does not exist")
+    targets.check_target(path, force)
 
 
 def write_timelines(path: Path, runs: Sequence[Run]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from gmlake import targets
 from gmlake.errors import UserError
 from gmlake.replay import Settings
 from gmlake.report import palette
@@ -59,7 +60,4 @@ def check_target(path: Path, suffixes: Sequence[str], force: bool) -> None:
     """Refuse a file that could not be written, before any work is done."""
     if path.suffix.lower() not in suffixes:
         raise UserError(f"'{path}' should end in {' or '.join(suffixes)}")
-    if path.exists() and not force:
-        raise UserError(f"{path} exists already: choose another name, or overwrite it with -f")
-    if not path.parent.is_dir():
-        raise UserError(f"{path} cannot be written: there is no folder {path.parent}")
+    targets.check_target(path, force)

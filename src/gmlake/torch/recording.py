@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gmlake.errors import CannotEnable, UserError
+from gmlake.targets import check_target
 
 
 @contextmanager
@@ -26,9 +27,8 @@ def record(path: str | Path, *, device: int = 0, max_entries: int = 10_000_000, 
         raise CannotEnable("gmlake.record() shows what GMLake serves; call gmlake.enable() or set GMLAKE=1 first")
     if history.is_recording():
         raise UserError("PyTorch's memory history is being recorded; stop that before gmlake.record()")
-    if target.exists() and not force:
-        raise UserError(f"{target} exists already: choose another name, or pass force=True")
     format_to_write(target, None)
+    check_target(target, force, "pass force=True")
     history.record("all", context=None, stacks="python", max_entries=max_entries)
     finished = False
     try:
