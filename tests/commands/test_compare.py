@@ -156,6 +156,16 @@ def test_out_of_memory_is_a_result(cli: Cli, on_device: list[str]) -> None:
     assert told["saving"] == "gmlake completes with 640.00 MiB where PyTorch runs out of memory."
 
 
+def test_only_files_that_were_kept_are_named(cli: Cli, on_device: list[str], tmp_path: Path) -> None:
+    """A page needs traces, which are gone with the comparison unless there is a folder for them."""
+    arguments = ["--allocator", "torch", "--html", "page.html", "--json", "out.json", "-f", "--"]
+    for keep in ([], ["--keep", "runs"]):
+        done = cli(*on_device, *keep, *arguments, "python", "-c", SCATTERED)
+        assert done.returncode == 0, done.stderr
+        [run] = json.loads((tmp_path / "out.json").read_text())["runs"]
+        assert [trace["path"] for trace in run["traces"]] == (["runs/torch.gmt"] if keep else [])
+
+
 def test_files_that_cannot_be_written_in_the_end(cli: Cli, on_device: list[str], tmp_path: Path) -> None:
     """The table is shown all the same."""
     arguments = [*on_device, "--allocator", "torch", "--keep", "runs", "--json", "/dev/full", "-f", "--"]

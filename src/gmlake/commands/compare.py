@@ -182,7 +182,7 @@ def _write_json(args: argparse.Namespace, trials: list[Trial]) -> None:
     text = json.dumps(
         {
             "emulated": plan.emulated_json(),
-            "runs": [trial.to_json() for trial in trials],
+            "runs": [trial.to_json(kept=args.keep is not None) for trial in trials],
             "saving": saving(trials),
         },
         indent=2,

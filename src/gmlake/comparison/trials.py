@@ -65,8 +65,9 @@ class Trial:
         """The same for what was asked for."""
         return max((row["peak_requested"] or 0 for row in self.rows.values()), default=0)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+    def to_json(self, kept: bool) -> dict[str, Any]:
+        """Plain data; traces are named only if they were kept, for those that were not are gone by then."""
+        findings = self.done.findings if kept else replace(self.done.findings, traces=[])
         timed = self.done.plan.device is None  # how long an emulated device takes means nothing
         return {
             "allocator": self.allocator,
@@ -75,7 +76,7 @@ class Trial:
             "seconds": self.done.seconds if timed else None,
             "smallest_memory": self.smallest_memory,
             "last_lines": [] if self.outcome == COMPLETED else self.last_lines,
-            **self.done.findings.to_json(),
+            **findings.to_json(),
         }
 
 
