@@ -54,6 +54,7 @@ from gmlake.emulator.execution import NotStarted
 from gmlake.emulator.launch import ALLOCATORS, environment
 from gmlake.emulator.summary import WIDTH
 from gmlake.errors import Error, UserError
+from gmlake.hints import show_next
 from gmlake.targets import check_target, write_text
 from gmlake.trace import read_trace
 
@@ -215,7 +216,7 @@ def _write_html(args: argparse.Namespace, trials: list[Trial]) -> None:
 def _hints(args: argparse.Namespace, trials: list[Trial], console: Console) -> None:
     traces = [trace.path for trial in trials for trace in trial.done.findings.traces]
     if traces and args.keep is not None:
-        console.print(f"Next: gmlake replay {shlex.quote(traces[0])}", style="dim", markup=False)
+        show_next(console, ["gmlake", "replay", traces[0]])
     elif args.emulate is not None and not args.smallest_memory and any(t.outcome == COMPLETED for t in trials):
-        again = ["gmlake", NAME, "--smallest-memory", *sys.argv[2:]]
-        console.print(f"Next: {shlex.join(again)}", style="dim", markup=False)
+        over = ["-f"] if (args.html or args.keep) and not args.force else []  # what this run wrote is there by then
+        show_next(console, ["gmlake", NAME, "--smallest-memory", *over, *sys.argv[2:]])

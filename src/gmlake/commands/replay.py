@@ -26,14 +26,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from gmlake import _core
 from gmlake.errors import UserError
+from gmlake.hints import show_next
 from gmlake.replay import Settings, sweep
 from gmlake.replay.progress import ProgressDisplay
 from gmlake.replay.table import show
@@ -134,10 +135,10 @@ def validate(allocators: Sequence[str], settings: Settings) -> None:
 
 def _hints(console: Console, args: argparse.Namespace) -> None:
     console.print("Driver times are modelled, not measured; memory figures do not depend on them.", style="dim")
-    again = shlex.join(["gmlake", "replay", *args.traces[:3]])
+    again = ["gmlake", "replay", *args.traces[:3]]
     if args.timeline is not None:
-        console.print(f"Timeline written to {args.timeline}.", style="dim")
+        console.print(Text(f"Timeline written to {args.timeline}."), style="dim", soft_wrap=True)
     if not args.smallest_capacity:
-        console.print(f"Next: {again} --smallest-capacity", style="dim", soft_wrap=True)
+        show_next(console, [*again, "--smallest-capacity"])
     elif args.timeline is None:
-        console.print(f"Next: {again} --timeline timeline.csv", style="dim", soft_wrap=True)
+        show_next(console, [*again, "--timeline", "timeline.csv"])

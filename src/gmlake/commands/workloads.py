@@ -40,6 +40,7 @@ from rich.text import Text
 
 from gmlake import _core
 from gmlake.errors import UserError
+from gmlake.hints import show_next
 from gmlake.replay.progress import ProgressDisplay
 from gmlake.workloads import document
 from gmlake.workloads.campaign import record_all
@@ -128,7 +129,7 @@ def _list(args: argparse.Namespace) -> int:
     console.print(drawn)
     known = ", ".join(f"{name} ({len(found)})" for name, found in sorted(suites().items()))
     console.print(f"\n{len(chosen)} of {len(workloads())} workloads; suites: {known}", style="dim")
-    console.print(f"Next: gmlake workloads show {chosen[0].id}", style="dim", soft_wrap=True)
+    show_next(console, ["gmlake", NAME, "show", chosen[0].id])
     return 0
 
 
@@ -157,8 +158,8 @@ def _show(args: argparse.Namespace) -> int:
     }
     for name, text in lines.items():
         Console().print(Text(f"{name:<10}", style="dim").append(text, style="default"), soft_wrap=True)
-    after = f"gmlake replay {path}" if path.exists() else f"gmlake workloads record {workload.id}"
-    Console().print(f"Next: {after}", style="dim", soft_wrap=True)
+    after = ["replay", str(path)] if path.exists() else [NAME, "record", workload.id]
+    show_next(Console(), ["gmlake", *after])
     return 0
 
 
@@ -207,7 +208,7 @@ def _record(args: argparse.Namespace) -> int:
         console.print(f"{len(outcome.kept)} were there already; -f records them again.", style="dim")
     for why in outcome.failed.values():
         print(f"gmlake: error: {why}", file=sys.stderr)
-    console.print(f"Next: gmlake workloads run {args.names[0]} --traces {args.output}", style="dim", soft_wrap=True)
+    show_next(console, ["gmlake", NAME, "run", args.names[0], "--traces", str(args.output)])
     return 1 if outcome.failed else 0
 
 
@@ -258,7 +259,7 @@ def _run(args: argparse.Namespace) -> int:
         console.print(sentence, style="bold", soft_wrap=True)
     took = f"{missing} of {len(results)} replays in {time.monotonic() - started:.0f} s, the others were kept"
     console.print(f"\n{took}. Driver times are modelled, not measured.", style="dim", soft_wrap=True)
-    console.print(f"Next: gmlake workloads show {chosen[0].id}", style="dim", soft_wrap=True)
+    show_next(console, ["gmlake", NAME, "show", chosen[0].id])
     return 0
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from gmlake import _core
 from gmlake.emulator.launch import Plan
 from gmlake.emulator.session import Findings
+from gmlake.hints import show_next
 
 WIDTH = 120  # of tables at most; a narrower terminal breaks their lines
 _MOST = 5  # places and symbols that are shown
@@ -132,4 +133,4 @@ def _show_traces(console: Console, findings: Findings) -> None:
         counts = f"{trace.events:,} events, {trace.iterations} iterations"
         console.print(f"Trace of GPU {trace.device}: [bold]{escape(trace.path)}[/] ({counts}{lost})")
     if findings.traces:
-        console.print(f"Next: gmlake replay {escape(findings.traces[0].path)}", style="dim")
+        show_next(console, ["gmlake", "replay", findings.traces[0].path])

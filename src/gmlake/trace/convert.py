@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,14 +53,14 @@ def convert(
         iterations=trace.iterations,
         marks_from=trace.marks_from,
         left_out=left_out,
-        look=_LOOK.get(form.name, "gmlake replay {output}").format(output=output),
+        look=_LOOK.get(form.name, "gmlake replay {quoted}").format(output=output, quoted=shlex.quote(str(output))),
     )
 
 
 _LOOK = {
-    "snapshot": "open {output} at https://pytorch.org/memory_viz, or gmlake replay {output}",
-    "snapshot-json": "open {output} at https://pytorch.org/memory_viz, or gmlake replay {output}",
-    "minimalloc": "minimalloc --capacity=BYTES --input={output} --output=placed.csv",
+    "snapshot": "open {output} at https://pytorch.org/memory_viz, or gmlake replay {quoted}",
+    "snapshot-json": "open {output} at https://pytorch.org/memory_viz, or gmlake replay {quoted}",
+    "minimalloc": "minimalloc --capacity=BYTES --input={quoted} --output=placed.csv",
 }
 
 
