@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gmlake import report
 from gmlake.emulator.devices import CATALOGUE, Device
 from gmlake.emulator.launch import Plan, environment
 from tests.emulator.running import Emulated
@@ -95,6 +96,16 @@ def test_the_report_is_for_people(emulated: Emulated) -> None:
     assert "emulated device, NVIDIA A100-SXM4-80GB with 4.00 GiB; nothing is computed" in done.stderr
     assert "2.00 MiB" in done.stderr
     assert "read back, though they are not real:\n       1 ×  <string>:1" in done.stderr
+
+
+def test_gmlake_report_reads_what_is_written(emulated: Emulated, tmp_path: Path) -> None:
+    run = tmp_path / "run.json"
+    done = emulated("import torch; x = torch.ones(5, device='cuda')", "--json", run)
+    assert done.status == 0, done.stderr
+    [subject] = report.write([run], tmp_path / "report.html")
+    [process] = subject.processes
+    assert process["devices"][0]["peak_reserved"] == 2 * MIB
+    assert report.headline(subject) == "1 process"
 
 
 def test_an_allocator_that_was_plugged_in(emulated: Emulated, tmp_path: Path) -> None:

@@ -346,6 +346,7 @@ def test_saved_results_and_runs_have_pages_too(browser: Browser, subject: Subjec
     results.write_text(json.dumps({"results": [result.to_json() for result in subject.results]}))
     device = {
         "device": 0,
+        "name": "NVIDIA A100-SXM4-80GB",
         "peak_requested": 5,
         "peak_active": 512,
         "peak_reserved": 2 << 20,

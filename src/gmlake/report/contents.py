@@ -16,7 +16,7 @@ from gmlake.replay import Result
 from gmlake.replay.engine import MemoryMap
 from gmlake.replay.table import closing_sentence
 from gmlake.report import figures, packing, palette, sites
-from gmlake.report.gathering import Subject
+from gmlake.report.gathering import OF_DEVICE, Subject
 from gmlake.trace import Trace
 
 
@@ -66,12 +66,11 @@ def headline(subject: Subject) -> str:
 
 
 def _process(process: dict[str, Any]) -> dict[str, Any]:
-    keys = ("device", "peak_requested", "peak_active", "peak_reserved", "peak_on_device", "retries", "out_of_memory")
     return {
         "pid": process["pid"],
         "rank": process.get("rank"),
         "backend": str(process.get("backend", "native")),
-        "devices": [{key: row.get(key) for key in keys} for row in process.get("devices", [])],
+        "devices": [{key: row.get(key) for key in OF_DEVICE} for row in process.get("devices", [])],
     }
 
 

@@ -22,6 +22,8 @@ from gmlake.trace import Trace, read_trace
 ALLOCATORS = ("gmlake", "expandable", "caching", "paper")
 _OURS = re.compile(rb'\s*\{\s*"(results|status)"')  # how the two kinds of JSON begin
 _LONGEST_JSON = 256 << 20
+# What is shown of a device in a saved run: numbers, or None where nobody knew. The rest, such as its name, is not read.
+OF_DEVICE = ("device", "peak_requested", "peak_active", "peak_reserved", "peak_on_device", "retries", "out_of_memory")
 
 Input = str | Path | Trace | Sequence[Result]
 
@@ -105,6 +107,6 @@ def _is_process(process: Any) -> bool:
         return False
     devices = process.get("devices", [])
     return isinstance(devices, list) and all(
-        isinstance(row, dict) and all(value is None or isinstance(value, int) for value in row.values())
+        isinstance(row, dict) and all(row.get(key) is None or isinstance(row[key], int) for key in OF_DEVICE)
         for row in devices
     )
