@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +89,15 @@ def test_words_in_pictures(subject: Subject, tmp_path: Path) -> None:
         assert result.allocator in words
     assert "not freed" in drawn(subject, "lifetimes", folder=tmp_path)
     assert "live at event" in drawn(subject, "peak", folder=tmp_path)
+
+
+@pytest.mark.parametrize("kind", plot.KINDS)
+def test_words_are_not_read_as_formulas(kind: str, subject: Subject, tmp_path: Path) -> None:
+    name = r"a$x_{$b"
+    words = drawn(replace(subject, name=name), kind, folder=tmp_path, title=r"$\frac{$")
+    assert r"$\frac{$" in words
+    assert name in words or kind == "map"  # whose panels bear the names of allocators
+    assert "mathdefault" not in words
 
 
 def test_the_picture_in_the_documentation_is_current(cli: Cli, root: Path, tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ def calls(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
             panel.plot(at, made, color=colour, marker="o", markersize=3, label=result.allocator, zorder=9 - number)
         panel.set_yscale("symlog", linthresh=1)
         panel.set_ylim(bottom=0)
+        panel.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         panel.set_xlabel("iteration")
         panel.set_ylabel("driver calls")
         panel.set_title(subject.name)
@@ -117,5 +118,4 @@ def _rows(panel: Any, names: Sequence[str]) -> None:
 
 
 def _short(name: str) -> str:
-    text = name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
-    return text.replace("$", r"\$")
+    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"

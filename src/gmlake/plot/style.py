@@ -45,6 +45,7 @@ def themed(name: str) -> Iterator[Theme]:
         "ytick.color": theme["faint"],
         "font.size": 10,
         "font.family": "sans-serif",
+        "text.parse_math": False,  # a $ in a name is a $
         "legend.frameon": False,
         "legend.fontsize": 9,
         "hatch.linewidth": 0.8,
