@@ -13,6 +13,7 @@ import pytest
 
 from gmlake import plot, report
 from gmlake.__main__ import main
+from gmlake.errors import UserError
 from gmlake.report import Subject, figures
 from tests.report.conftest import ODD
 
@@ -143,11 +144,27 @@ def test_saved_results_can_be_drawn_in_part(cli: Cli, npz: Path, tmp_path: Path)
         (("-o", "picture.png", "--size", "0x4"), "from 1 to 100 inches"),
         (("-o", "picture.png", "--events", "9..3"), "like 1000..2000"),
         (("-o", "picture.png", "--dpi", "5"), "from 20 to 1200"),
+        (
+            ("-o", "picture.png", "--size", "100x100", "--dpi", "1200"),
+            "120,000 x 120,000 pixels is too large",
+        ),
+        (("-o", "picture.png", "--size", "1x60", "--dpi", "1200"), "65,535 a side are drawn; choose a smaller --size"),
+        (("-o", "picture.svg", "--size", "100x100", "--dpi", "1200", "--kind", "map"), "is too large"),
         (("-o", "picture.png", "--kind", "pie"), "invalid choice"),
     ],
 )
 def test_mistakes_are_told_in_one_sentence(cli: Cli, npz: Path, arguments: tuple[str, ...], complaint: str) -> None:
     assert_refused(cli("plot", npz, *arguments), complaint)
+
+
+def test_many_inputs_may_make_too_large_a_picture(subject: Subject, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="9,600 x 81,600 pixels is too large"):
+        plot.write([subject] * 20, "timeline", tmp_path / "picture.png", plot.Look(dpi=1200))
+    assert not (tmp_path / "picture.png").exists()
+
+
+def test_without_pixels_a_picture_may_have_any_size(subject: Subject, tmp_path: Path) -> None:
+    assert "gmlake" in drawn(subject, "timeline", folder=tmp_path, size=(100, 100), dpi=1200)
 
 
 def test_without_matplotlib_it_says_what_to_install(

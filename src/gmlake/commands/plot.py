@@ -54,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Gather, draw, say where it is."""
     report.check_target(args.output, plot.SUFFIXES, args.force)
     look = plot.Look(args.style, _size(args.size), _dpi(args.dpi), args.title, _events(args.events))
+    plot.check_look(args.kind, args.output, look)
     plot.check_library()
     allocators, settings = settings_asked(args)
     subjects = report.gather(args.inputs, allocators, settings, args.device, args.jobs)

@@ -25,6 +25,8 @@ KINDS = {
     "calls": "driver calls in every iteration",
 }
 OF_RESULTS = ("needs", "calls")  # what can be drawn without a trace
+MOST_PIXELS = 50_000_000  # of which a memory map takes 80 bytes each while it is drawn
+LONGEST_SIDE = 65_535  # pixels; matplotlib may refuse more
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,16 @@ def check_library() -> None:
         raise UserError("gmlake plot draws with matplotlib, which is not installed; try: pip install 'gmlake[plot]'")
 
 
+def check_look(kind: str, output: Path, look: Look) -> None:
+    """Refuse what could not be drawn, before any work is done."""
+    if look.size is not None:
+        _check_pixels(kind, output, look.size, look.dpi)
+
+
 def write(subjects: Sequence[Subject], kind: str, output: Path, look: Look = USUAL) -> None:
     """Draw one picture of everything that was gathered; whatever stands there is replaced."""
     check_library()
+    check_look(kind, output, look)
     from gmlake.plot import bars, maps, overtime, style
 
     for subject in subjects:
@@ -68,7 +77,20 @@ def write(subjects: Sequence[Subject], kind: str, output: Path, look: Look = USU
     }[kind]
     with style.themed(look.style) as theme:
         figure = drawing(subjects, theme, look)
+        _check_pixels(kind, output, figure.get_size_inches(), look.dpi)
         try:
             style.save(figure, output, look)
         except OSError as error:
             raise UserError(f"{output} cannot be written: {error.strerror or error}") from error
+
+
+def _check_pixels(kind: str, output: Path, inches: Sequence[float], dpi: int) -> None:
+    """Refuse more pixels than fit into memory. SVG and PDF have none, but for the image that a memory map may be."""
+    if output.suffix.lower() != ".png" and kind != "map":
+        return
+    width, height = (round(side * dpi) for side in inches)
+    if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE:
+        raise UserError(
+            f"a picture of {width:,} x {height:,} pixels is too large, at most {MOST_PIXELS // 10**6} million and "
+            f"{LONGEST_SIDE:,} a side are drawn; choose a smaller --size or --dpi"
+        )
