@@ -18,6 +18,7 @@ from gmlake.replay import Result, Settings, sweep
 from gmlake.replay.engine import Run
 from gmlake.replay.progress import ProgressDisplay
 from gmlake.trace import Trace, read_trace
+from gmlake.waiting import waiting
 
 ALLOCATORS = ("gmlake", "expandable", "caching", "paper")
 _OURS = re.compile(rb'\s*\{\s*"(results|status)"')  # how the two kinds of JSON begin
@@ -73,7 +74,8 @@ def _read(source: Input, device: int | None) -> Sequence[Subject | Trace]:
         with path.open("rb") as file:
             if _OURS.match(file.read(200)):
                 return _saved(path)
-    return [read_trace(source, device=device)]
+    with waiting("reading", path):
+        return [read_trace(source, device=device)]
 
 
 def _saved(path: Path) -> list[Subject]:
