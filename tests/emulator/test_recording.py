@@ -79,6 +79,7 @@ ENDS = {
     "exit": ("sys.exit(7)", 7),
     "exception": ("raise ValueError('no')", 1),
     "out of memory": ("torch.empty(1 << 40, device='cuda')", 1),
+    "interrupt": ("raise KeyboardInterrupt", 130),
     "terminated": ("os.kill(os.getpid(), signal.SIGTERM)", 143),
 }
 
@@ -90,7 +91,12 @@ def test_every_end_leaves_a_trace(emulated: Emulated, tmp_path: Path, end: str) 
     assert done.status == status, done.stderr
     assert trace.iterations == 2
     [process] = done.report["processes"]
-    expected = {"exit": None, "exception": "ValueError: no", "terminated": "SIGTERM"}
+    expected = {
+        "exit": None,
+        "exception": "ValueError: no",
+        "interrupt": "KeyboardInterrupt: ",
+        "terminated": "SIGTERM",
+    }
     if end in expected:
         assert process["ended"] == expected[end]
     else:

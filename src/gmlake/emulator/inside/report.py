@@ -8,6 +8,7 @@ and `gmlake run` says so.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import json
 import multiprocessing.util
@@ -47,6 +48,7 @@ class Report:
         self._process = 0  # which CUDA was initialised in
         self._began = 0.0
         self._ended: str | None = None
+        self._interrupted = False  # an interrupt that the program did not catch ends it
         self._before: dict[int, dict[str, int]] = {}  # peaks before the program reset them
 
     def begin(self) -> None:
@@ -65,6 +67,13 @@ class Report:
         if self._process != os.getpid():
             return
         self._process = 0
+        try:
+            self._write()
+        finally:
+            if self._interrupted:
+                _die_of_the_interrupt()
+
+    def _write(self) -> None:
         # A thread of autograd may still be putting away its last task, for which it needs the interpreter's lock. If
         # the interpreter is gone by then, the process aborts: a GPU is slow enough for this not to happen.
         time.sleep(0.05)
@@ -130,6 +139,7 @@ class Report:
         previous = sys.excepthook
 
         def note(kind: Any, error: Any, trace: Any) -> None:
+            self._interrupted = kind is KeyboardInterrupt and not hasattr(sys, "ps1")  # a prompt outlives it
             lines = str(error).splitlines()
             self._ended = f"{kind.__module__}.{kind.__qualname__}: {lines[0] if lines else ''}".removeprefix(
                 "builtins."
@@ -160,6 +170,16 @@ class Report:
         self.finish()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
+
+
+def _die_of_the_interrupt() -> None:
+    """Let the interpreter end itself with SIGINT, as it does after an interrupt that nobody caught.
+
+    It forgets about that when a text is executed, and modules that come in for a trace do so (dataclasses does). An
+    interrupt that ends a text reminds it.
+    """
+    with contextlib.suppress(KeyboardInterrupt):
+        exec("raise KeyboardInterrupt")
 
 
 def _peak(statistics: dict[str, Any], name: str) -> int:
