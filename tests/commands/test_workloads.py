@@ -120,6 +120,8 @@ def test_a_run_that_is_ended_goes_on_where_it_was(tmp_path: Path, cli: Cli, sign
         (["workloads", "run", "tiny", "--jobs", "0"], "--jobs needs a number of 1 or more, not 0"),
         (["workloads", "run", "tiny", "--markdown", "no.md"], "no.md cannot be read: No such file or directory"),
         (["workloads", "run", "tiny", "--state", "/dev/null/x"], "results cannot be kept in /dev/null/x"),
+        (["workloads", "run", "tiny", "--traces", "no"], "--traces needs a folder, and no is not there"),
+        (["workloads", "run", "tiny", "--traces", "/dev/null"], "--traces needs a folder, and /dev/null is a file"),
         (["workloads", "record", "tinny"], "did you mean tiny"),
     ],
 )

@@ -48,6 +48,8 @@ def settings(smallest: bool) -> Settings:
 
 def trace_of(workload: Workload, folder: Path | None) -> Path:
     """Its trace: the user's if there is one, else the bundled one."""
+    if folder is not None and not folder.is_dir():
+        raise UserError(f"--traces needs a folder, and {folder} is {'a file' if folder.exists() else 'not there'}")
     for place in filter(None, (folder, BUNDLED)):
         path = place / workload.file_name
         if path.exists():
