@@ -100,6 +100,28 @@ def test_refusals(emulated: Emulated, call: str, sentence: str) -> None:
     assert allocated == 512
 
 
+@pytest.mark.parametrize("more", ["foo=1", "target=7"])
+def test_options_of_a_call_that_failed_are_forgotten(emulated: Emulated, more: str) -> None:
+    """How many handles memory is made of tells the size of chunks."""
+    program = """
+import json, gmlake
+from gmlake import _core
+try:
+    gmlake.enable(%s)
+except ValueError:
+    pass
+gmlake.enable()
+import torch
+x = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+print(json.dumps(_core.process_driver(0).counts()["create"][0]))
+"""
+    usual, small, failed = (
+        last_line(emulated(program % options)) for options in ("", "chunk_limit='2MiB'", f"chunk_limit='2MiB', {more}")
+    )
+    assert usual < small
+    assert failed == usual
+
+
 def test_disable_without_enable_is_nothing(emulated: Emulated) -> None:
     assert last_line(emulated(ENABLE % "gmlake.disable()")) == ["native", 512, False]
 

@@ -46,11 +46,12 @@ def enable(**options: object) -> None:
             raise CannotEnable("GMLake serves this process already; give options with the first gmlake.enable()")
         return
     compare = _flag("compare", options.pop("compare", os.environ.get("GMLAKE_COMPARE", "0")))
-    for name, value in options.items():
-        _core.set_process_option(name, _written(value))
-    _core.check_process_options()
+    written = {name: _written(value) for name, value in options.items()}
+    _check_options(written)
     torch = _torch()
     _check_driver()
+    for name, value in written.items():  # once set they stay, and nothing stands in the way any more
+        _core.set_process_option(name, value)
     _installed = _install(torch)
     from gmlake.torch import looking, shim
 
@@ -95,6 +96,14 @@ def _flag(name: str, value: object) -> bool:
 
 def _written(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _check_options(options: dict[str, str]) -> None:
+    """Are they possible, and those of the environment? An allocator is the judge, and needs no real device for it."""
+    nowhere = _core.SimulatedDriver()
+    for name, value in options.items():
+        _core.make_allocator(f"gmlake:{name}={value}", nowhere)
+    _core.check_process_options()
 
 
 def _torch() -> Any:
