@@ -143,6 +143,8 @@ def test_saved_results_can_be_drawn_in_part(cli: Cli, npz: Path, tmp_path: Path)
         (("-o", "picture.png", "--size", "8"), "like 8x4"),
         (("-o", "picture.png", "--size", "0x4"), "from 1 to 100 inches"),
         (("-o", "picture.png", "--events", "9..3"), "like 1000..2000"),
+        (("-o", "picture.png", "--events", "0.." + "9" * 5000), "like 1000..2000"),
+        (("-o", "picture.png", "--events", "71..90"), "loop has 71 events: --events 71..90 is past its end"),
         (("-o", "picture.png", "--dpi", "5"), "from 20 to 1200"),
         (
             ("-o", "picture.png", "--size", "100x100", "--dpi", "1200"),
@@ -155,6 +157,19 @@ def test_saved_results_can_be_drawn_in_part(cli: Cli, npz: Path, tmp_path: Path)
 )
 def test_mistakes_are_told_in_one_sentence(cli: Cli, npz: Path, arguments: tuple[str, ...], complaint: str) -> None:
     assert_refused(cli("plot", npz, *arguments), complaint)
+
+
+@pytest.mark.parametrize("kind", plot.KINDS)
+def test_a_stretch_of_time_is_for_what_is_drawn_over_time(kind: str, subject: Subject, tmp_path: Path) -> None:
+    words = drawn(subject, kind, folder=tmp_path)
+    try:
+        part = drawn(subject, kind, folder=tmp_path, events=(300, 400))
+    except UserError as error:
+        assert f"(timeline, map, fragmentation), not for {kind}" in str(error)
+        assert kind not in plot.OVER_TIME
+    else:
+        assert kind in plot.OVER_TIME
+        assert ("320" in part.split(), "320" in words.split()) == (True, False)
 
 
 def test_many_inputs_may_make_too_large_a_picture(subject: Subject, tmp_path: Path) -> None:

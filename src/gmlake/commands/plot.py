@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser)
     add("-o", "--output", metavar="FILE", type=Path, required=True, help="the picture: .png, .svg or .pdf")
     add("--kind", choices=plot.KINDS, default="timeline", help="what to draw; default: timeline")
-    add("--events", metavar="FROM..TO", help="the stretch of time to show; default: all")
+    add("--events", metavar="FROM..TO", help=f"stretch of time to show, of {', '.join(plot.OVER_TIME)}; default: all")
     add("--style", choices=("light", "dark"), default="light", help="default: light")
     add("--size", metavar="WxH", help="inches, like 8x4; default: as the kind needs")
     add("--dpi", metavar="N", type=int, default=160, help="dots per inch of a .png; default: 160")
@@ -86,7 +86,7 @@ def _dpi(number: int) -> int:
 def _events(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
-    match = re.fullmatch(r"(\d+)\.\.(\d+)", text)
+    match = re.fullmatch(r"(\d{1,18})\.\.(\d{1,18})", text)
     if match is None or int(match[1]) >= int(match[2]):
         raise UserError(f"--events is the first and the last event to show, like 1000..2000, not '{text}'")
     return int(match[1]), int(match[2])

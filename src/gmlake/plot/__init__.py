@@ -25,13 +25,14 @@ KINDS = {
     "calls": "driver calls in every iteration",
 }
 OF_RESULTS = ("needs", "calls")  # what can be drawn without a trace
+OVER_TIME = ("timeline", "map", "fragmentation")  # what can show a stretch of time
 MOST_PIXELS = 50_000_000  # of which a memory map takes 80 bytes each while it is drawn
 LONGEST_SIDE = 65_535  # pixels; matplotlib may refuse more
 
 
 @dataclass(frozen=True)
 class Look:
-    """How a picture looks. `events` is the stretch of time that is shown, None: all."""
+    """How a picture looks. `events` is the stretch of time that is shown by what is OVER_TIME, None: all."""
 
     style: str = "light"
     size: tuple[float, float] | None = None  # inches
@@ -51,6 +52,8 @@ def check_library() -> None:
 
 def check_look(kind: str, output: Path, look: Look) -> None:
     """Refuse what could not be drawn, before any work is done."""
+    if look.events is not None and kind not in OVER_TIME:
+        raise UserError(f"--events is for what is drawn over time ({', '.join(OVER_TIME)}), not for {kind}")
     if look.size is not None:
         _check_pixels(kind, output, look.size, look.dpi)
 
@@ -65,6 +68,11 @@ def write(subjects: Sequence[Subject], kind: str, output: Path, look: Look = USU
         if subject.trace is None and (kind not in OF_RESULTS or not subject.results):
             known = ", ".join(OF_RESULTS) if subject.results else "nothing"
             raise UserError(f"{subject.name}: is no trace; of what was saved {known} can be drawn, not {kind}")
+        if look.events is not None and subject.trace is not None and look.events[0] >= len(subject.trace):
+            first, last = look.events
+            raise UserError(
+                f"{subject.name} has {len(subject.trace):,} events: --events {first}..{last} is past its end"
+            )
     drawing = {
         "timeline": overtime.timeline,
         "fragmentation": overtime.fragmentation,
