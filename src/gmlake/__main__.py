@@ -67,11 +67,14 @@ def _fail(error: Exception, status: int) -> int:
 
 
 def _prepare_streams() -> None:
-    """What the encoding lacks becomes a question mark; what goes to a stream that was closed goes nowhere."""
+    """What cannot be printed ends no command, and what goes to a stream that was closed goes nowhere.
+
+    In UTF-8 only names of files are such, of which the very bytes are printed; elsewhere a question mark stands for it.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors="surrogateescape" if stream.encoding.lower() == "utf-8" else "replace")
         elif stream is None:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115, open until the end
 

@@ -28,6 +28,7 @@ def cli(tmp_path: Path) -> Cli:
             env=clean | {"COLUMNS": "120"} | (env or {}),
             capture_output=True,
             text=True,
+            errors="surrogateescape",
             timeout=120,
         )
 

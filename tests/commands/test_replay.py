@@ -121,6 +121,12 @@ def test_timeline_as_csv_and_json(cli: Cli, npz: Path, tmp_path: Path) -> None:
     assert timeline["reserved"] == [int(row["reserved"]) for row in rows]
 
 
+def test_a_timeline_that_cannot_be_written_is_named(cli: Cli, npz: Path, tmp_path: Path) -> None:
+    (tmp_path / "full.csv").symlink_to("/dev/full")
+    done = cli("replay", npz, "--timeline", "full.csv", "-f")
+    assert_refused(done, "full.csv cannot be written: No space left on device")
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

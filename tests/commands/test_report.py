@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,30 @@ def test_several_inputs_make_one_page(cli: Cli, npz: Path) -> None:
     assert done.returncode == 0
     assert "loop: native needs" in done.stdout
     assert "snapshot: native needs" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "verb", [("report", "-o", "out.html"), ("plot", "-o", "out.svg"), ("replay", "--timeline", "out.csv")]
+)
+def test_names_that_are_not_utf_8(cli: Cli, npz: Path, tmp_path: Path, verb: tuple[str, ...]) -> None:
+    """Such a name is written with a replacement character, and printed as it is."""
+    name = os.fsdecode(b"bad\xff")
+    npz.rename(tmp_path / f"{name}.npz")
+    title = () if verb[0] == "replay" else ("--title", f"{name} title")
+    done = cli(*verb, f"{name}.npz", *title)
+    assert (done.returncode, done.stderr) == (0, "")
+    text = next(tmp_path.glob("out.*")).read_text(encoding="utf-8")
+    assert "bad\ufffd" in text
+    assert not title or "bad\ufffd title" in text
+
+
+def test_results_that_were_saved_may_bear_such_names(cli: Cli, npz: Path, tmp_path: Path) -> None:
+    saved = cli("replay", npz, "--json").stdout.replace('"loop"', r'"bad\ud800"')
+    (tmp_path / os.fsdecode(b"\xff.json")).write_text(saved)
+    done = cli("report", os.fsdecode(b"\xff.json"), "-o", os.fsdecode(b"\xff.html"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "bad\ufffd: gmlake needs" in done.stdout
+    assert b"bad\xef\xbf\xbd" in (tmp_path / os.fsdecode(b"\xff.html")).read_bytes()
 
 
 def test_nothing_is_overwritten_unless_asked(cli: Cli, npz: Path, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ from gmlake.emulator.launch import ALLOCATORS, environment
 from gmlake.emulator.summary import WIDTH
 from gmlake.errors import Error, UserError
 from gmlake.hints import show_next
-from gmlake.targets import check_target, write_text
+from gmlake.output import check_target, write_whole
 from gmlake.trace import read_trace
 
 NAME = "compare"
@@ -172,7 +172,7 @@ def _tell(args: argparse.Namespace, trials: list[Trial]) -> list[str]:
         return []
     try:
         _write_json(args, trials)
-    except Error as error:
+    except UserError as error:
         show(trials, console)
         return [str(error)]
     return []
@@ -191,7 +191,7 @@ def _write_json(args: argparse.Namespace, trials: list[Trial]) -> None:
     if args.json == "-":
         print(text)
     else:
-        write_text(Path(args.json), text + "\n")
+        write_whole(Path(args.json), f"{text}\n".encode())
 
 
 def _write_html(args: argparse.Namespace, trials: list[Trial]) -> None:

@@ -51,7 +51,7 @@ from gmlake.emulator.launch import ALLOCATORS
 from gmlake.emulator.session import may_record_to
 from gmlake.emulator.summary import show
 from gmlake.errors import Error, UserError
-from gmlake.targets import check_target, write_text
+from gmlake.output import check_target, write_whole
 
 NAME = "run"
 _EMULATED_ONLY = ("hazards", "leaks")
@@ -134,8 +134,8 @@ def _report(args: argparse.Namespace, done: Execution) -> list[str]:
         if args.json == "-":
             print(text)
         else:
-            write_text(Path(args.json), text + "\n")
-    except Error as error:
+            write_whole(Path(args.json), f"{text}\n".encode())
+    except UserError as error:
         show(done.findings, done.plan)
         return [str(error)]
     return []

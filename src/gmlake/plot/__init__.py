@@ -88,8 +88,8 @@ def write(subjects: Sequence[Subject], kind: str, output: Path, look: Look = USU
         _check_pixels(kind, output, figure.get_size_inches(), look.dpi)
         try:
             style.save(figure, output, look)
-        except OSError as error:
-            raise UserError(f"{output} cannot be written: {error.strerror or error}") from error
+        except MemoryError as error:
+            raise UserError("the picture needs more memory than there is; choose a smaller --size or --dpi") from error
 
 
 def _check_pixels(kind: str, output: Path, inches: Sequence[float], dpi: int) -> None:

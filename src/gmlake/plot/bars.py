@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from gmlake.output import readable
 from gmlake.plot.style import Theme, bytes_axis, panels, size_text
 from gmlake.report import Subject, figures, palette
 
@@ -118,4 +119,4 @@ def _rows(panel: Any, names: Sequence[str]) -> None:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"
+    return readable(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
 from gmlake import _core
+from gmlake.output import readable, write_whole
 from gmlake.report import palette
 
 if TYPE_CHECKING:
@@ -61,15 +63,18 @@ def panels(rows: int, columns: int, look: Look, height: float, width: float = 8)
     figure = Figure(figsize=look.size or (width, height * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
     if look.title:
-        figure.suptitle(look.title, x=0.01, ha="left", weight="bold")
+        figure.suptitle(readable(look.title), x=0.01, ha="left", weight="bold")
     return figure, axes.tolist()
 
 
 def save(figure: Figure, output: Path, look: Look) -> None:
     """Write the picture in the form that the suffix names."""
+    suffix = output.suffix.lower()
+    picture = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what does not fit into a small picture is cut: the user chose the size
-        figure.savefig(output, dpi=look.dpi, metadata=_FORGET.get(output.suffix.lower(), {}))
+        figure.savefig(picture, format=suffix[1:], dpi=look.dpi, metadata=_FORGET.get(suffix, {}))
+    write_whole(output, picture.getvalue())
 
 
 def bytes_axis(axis: Any, highest: float) -> None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from gmlake.output import readable
+
 MEMORY_CALLS = (
     "reserve",
     "create",
@@ -105,6 +107,8 @@ def _checked(data: Any, kind: type[Result] | type[AtSmallest]) -> dict[str, Any]
         value = data.get(field.name)
         if isinstance(value, list):
             value = tuple(value)
+        elif isinstance(value, str):
+            value = readable(value)
         if not _fits(value, str(field.type)):
             raise ValueError(f"'{field.name}' of a result is missing or impossible")
         values[field.name] = value

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from gmlake import targets
 from gmlake.errors import UserError
+from gmlake.output import check_target as refuse_unwritable
+from gmlake.output import readable, write_whole
 from gmlake.replay.engine import Run
 
 COLUMNS = ("event", "allocated", "active", "reserved")
@@ -18,20 +20,21 @@ def check_target(path: Path, force: bool) -> None:
     """Refuse a file that could not be written, before any work is done."""
     if path.suffix not in (".csv", ".json"):
         raise UserError(f"--timeline writes .csv or .json, not '{path.name}'")
-    targets.check_target(path, force)
+    refuse_unwritable(path, force)
 
 
 def write_timelines(path: Path, runs: Sequence[Run]) -> None:
     """Write the timelines of all runs into one file."""
-    with path.open("w", newline="") as file:
-        if path.suffix == ".csv":
-            writer = csv.writer(file)
-            writer.writerow(("trace", "allocator", *COLUMNS))
-            for run in runs:
-                for row in _rows(run):
-                    writer.writerow((run.result.trace, run.result.allocator, *row))
-        else:
-            json.dump({"timelines": [_columns(run) for run in runs]}, file)
+    text = io.StringIO(newline="")
+    if path.suffix == ".csv":
+        writer = csv.writer(text)
+        writer.writerow(("trace", "allocator", *COLUMNS))
+        for run in runs:
+            for row in _rows(run):
+                writer.writerow((run.result.trace, run.result.allocator, *row))
+    else:
+        json.dump({"timelines": [_columns(run) for run in runs]}, text)
+    write_whole(path, readable(text.getvalue()).encode())
 
 
 def _rows(run: Run) -> list[list[int]]:

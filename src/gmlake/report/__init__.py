@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gmlake import targets
 from gmlake.errors import UserError
+from gmlake.output import check_target as refuse_unwritable
+from gmlake.output import readable, write_whole
 from gmlake.replay import Settings
 from gmlake.report import palette
 from gmlake.report.assembling import assemble
@@ -43,21 +44,18 @@ def write(
 
 def write_subjects(subjects: Sequence[Subject], output: Path, title: str | None = None) -> None:
     """Write a report about what was gathered; whatever stands there is replaced."""
-    title = title or ", ".join(dict.fromkeys(subject.name for subject in subjects))
+    title = readable(title or ", ".join(dict.fromkeys(subject.name for subject in subjects)))
     columns = Columns()
     description = {
         "title": title,
         "palette": palette.for_page(),
         "subjects": [describe(subject, columns) for subject in subjects],
     }
-    try:
-        output.write_text(assemble(title, description, columns.packed), encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{output} cannot be written: {error.strerror or error}") from error
+    write_whole(output, assemble(title, description, columns.packed).encode())
 
 
 def check_target(path: Path, suffixes: Sequence[str], force: bool) -> None:
     """Refuse a file that could not be written, before any work is done."""
     if path.suffix.lower() not in suffixes:
         raise UserError(f"'{path}' should end in {' or '.join(suffixes)}")
-    targets.check_target(path, force)
+    refuse_unwritable(path, force)

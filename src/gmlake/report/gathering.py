@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gmlake.errors import UserError
+from gmlake.output import readable
 from gmlake.replay import Result, Settings, sweep
 from gmlake.replay.engine import Run
 from gmlake.replay.progress import ProgressDisplay
@@ -95,7 +96,7 @@ def _saved(path: Path) -> list[Subject]:
     processes = data.get("processes")
     if not isinstance(processes, list) or not all(_is_process(process) for process in processes):
         raise UserError(f"{path}: holds no processes; was it made by gmlake run --json?")
-    return [Subject(path.stem, processes=tuple(processes))]
+    return [Subject(readable(path.stem), processes=tuple(processes))]
 
 
 def _by_trace(results: list[Result]) -> list[Subject]:

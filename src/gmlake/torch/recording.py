@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gmlake.errors import CannotEnable, UserError
-from gmlake.targets import check_target
+from gmlake.output import check_target
 
 
 @contextmanager

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from gmlake.errors import UserError
+from gmlake.output import readable, write_whole
 from gmlake.trace.bundled import bundled_names, bundled_path
 from gmlake.trace.errors import TraceError
 from gmlake.trace.formats import FORMATS, READABLE, WRITABLE, Format, snapshot
@@ -64,12 +66,9 @@ def write_trace(trace: Trace, path: str | Path, to: str | None = None, *, force:
     if path.suffix == ".gz":
         data = gzip.compress(data, mtime=0)
     try:
-        with path.open("wb" if force else "xb") as file:
-            file.write(data)
-    except FileExistsError:
-        raise TraceError(f"{path} exists already: choose another name, or overwrite it with -f") from None
-    except OSError as error:
-        raise TraceError(f"{path} cannot be written: {error.strerror or error}") from error
+        write_whole(path, data, force=force)
+    except UserError as error:
+        raise TraceError(str(error)) from error.__cause__
     return _losses(trace, form)
 
 
@@ -120,7 +119,7 @@ def _stem(path: Path) -> str:
     name = path.name
     for suffix in (".gz", ".json", ".pickle", ".pkl", ".gmt", ".npz", ".csv", ".snapshot"):
         name = name.removesuffix(suffix)
-    return name or path.name
+    return readable(name or path.name)
 
 
 def _load(path: Path) -> bytes:

@@ -1,0 +1,60 @@
+"""Files that the user asked for: what cannot be written is refused before any work is done; what can be is written whole
+or not at all, with names in it that any reader can decode."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from gmlake.errors import UserError
+
+_NOT_UNICODE = re.compile("[\ud800-\udfff]")  # how Python keeps the bytes of a file's name that are not UTF-8
+
+
+def readable(text: str) -> str:
+    """The text with a replacement character for whatever cannot be encoded."""
+    return _NOT_UNICODE.sub("\ufffd", text)
+
+
+def check_target(path: Path, force: bool, to_force: str = "overwrite it with -f") -> None:
+    """Refuse a file that could not be written, before any work is done; `to_force` says how to overwrite one."""
+    try:
+        there = path.exists()
+        if path.is_dir():
+            raise UserError(f"{path} cannot be written: it is a folder")
+        if there and not force:
+            raise UserError(f"{path} exists already: choose another name, or {to_force}")
+        if not path.parent.is_dir():
+            raise UserError(f"{path} cannot be written: there is no folder {path.parent}")
+        if there and not path.is_file():
+            return  # opening a pipe would wait for its reader, and closing it send that one away
+        with path.open("ab" if there else "xb"):  # permissions alone do not say it: a file system may refuse anyone
+            pass
+        if not there:
+            path.unlink()
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def write_whole(path: Path, data: bytes, *, force: bool = True) -> None:
+    """Write a file; if that fails nothing is left of it, because half a file misleads and is in the next try's way."""
+    try:
+        with path.open("wb" if force else "xb") as file:
+            try:
+                file.write(data)
+                file.flush()
+            except BaseException:
+                _discard(path)
+                raise
+    except FileExistsError:
+        raise UserError(f"{path} exists already: choose another name, or overwrite it with -f") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _discard(path: Path) -> None:
+    """Remove what was written in part; devices and pipes stay, and so does a link to the file."""
+    with suppress(OSError):
+        if path.is_file():
+            path.resolve().unlink()

@@ -1,0 +1,61 @@
+"""Files are written whole or not at all, and an error names the file."""
+
+from __future__ import annotations
+
+import resource
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gmlake.errors import UserError
+from gmlake.output import readable, write_whole
+
+LIMIT = 1 << 16
+
+
+@pytest.fixture
+def little_room() -> Iterator[None]:
+    """No file of this process may be longer than LIMIT."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.usefixtures("little_room")
+def test_nothing_is_left_of_what_could_not_be_written(tmp_path: Path) -> None:
+    file, link = tmp_path / "file", tmp_path / "link"
+    link.symlink_to(tmp_path / "elsewhere")
+    for path in (file, link):
+        with pytest.raises(UserError, match=f"{path} cannot be written: File too large"):
+            write_whole(path, bytes(LIMIT + 1))
+        assert not path.exists()
+        write_whole(path, b"short")
+        assert path.read_bytes() == b"short"
+    assert link.is_symlink()
+
+
+def test_a_device_that_is_full_is_named_and_stays(tmp_path: Path) -> None:
+    link = tmp_path / "full"
+    link.symlink_to("/dev/full")
+    with pytest.raises(UserError, match=f"{link} cannot be written: No space left on device"):
+        write_whole(link, b"x")
+    assert link.is_symlink() and Path("/dev/full").is_char_device()
+
+
+def test_what_must_not_be_written_stays(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"mine")
+    with pytest.raises(UserError, match="exists already"):
+        write_whole(file, b"yours", force=False)
+    assert file.read_bytes() == b"mine"
+    with pytest.raises(UserError, match=f"{tmp_path} cannot be written: Is a directory"):
+        write_whole(tmp_path, b"yours")
+
+
+def test_what_cannot_be_encoded_is_replaced() -> None:
+    assert readable("bad\udcff and \ud800, good é €") == "bad\ufffd and \ufffd, good é €"
