@@ -1,5 +1,5 @@
-"""Files that the user asked for: what cannot be written is refused before any work is done; what can be is written whole
-or not at all, with names in it that any reader can decode."""
+"""Files that the user asked for: what cannot be written is refused before any work is done, what can be is written
+whole or not at all, with names in it that any reader can decode."""
 
 from __future__ import annotations
 

@@ -51,8 +51,28 @@ def test_all_iterations_are_the_whole_trace() -> None:
 
 @pytest.mark.parametrize("numbers", [[], [99], [-1], [2, 1], [1, 1]])
 def test_iterations_that_are_not_there(numbers: list[int]) -> None:
-    with pytest.raises(TraceError, match="iterations"):
+    with pytest.raises(TraceError, match="iteration"):
         keep_iterations(read_trace("fsdp"), numbers)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("0-900000", "iterations 0 to 900000 were asked for, but the trace has 43, from 0 to 42"),
+        ("43", "iteration 43 was asked for, but the trace has 43, from 0 to 42"),
+        ("5-2", "iterations '5-2' end before they begin, expected such as 2-5"),
+        ("1,0", "iteration 0 comes after 1: iterations are kept in their order, each once"),
+    ],
+)
+def test_what_was_asked_for_and_what_there_is(text: str, complaint: str, tmp_path: Path) -> None:
+    with pytest.raises(TraceError) as caught:
+        run("demo", "-o", str(tmp_path / "short.gmt"), "--iterations", text)
+    assert str(caught.value) == complaint
+
+
+def test_iterations_of_a_trace_without_any() -> None:
+    with pytest.raises(TraceError, match="but the trace has none"):
+        keep_iterations(read_trace("snapshot"), [0])
 
 
 def test_iterations_that_do_not_fit_together() -> None:
@@ -62,7 +82,7 @@ def test_iterations_that_do_not_fit_together() -> None:
 
 def test_lists_of_iterations() -> None:
     assert parse_iterations("0-3, 7") == [0, 1, 2, 3, 7]
-    for text in ("", "a", "1-", "-1", "1-2-3", "0-99999999999", "1.5"):
+    for text in ("", "a", "1-", "-1", "1-2-3", "0-99999999999", "9" * 5000, "1.5"):
         with pytest.raises(TraceError, match="iterations"):
             parse_iterations(text)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,14 +65,20 @@ _LOOK = {
 }
 
 
+_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
+
+
 def parse_iterations(text: str) -> list[int]:
     """'0-3,7' as [0, 1, 2, 3, 7]."""
     numbers: list[int] = []
     for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        match = _RANGE.fullmatch(part.strip())
+        if match is None:
             raise TraceError(f"iterations are {text!r}, expected numbers and ranges such as 0-3,7")
-        if int(last or first) - int(first) > 1_000_000:
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise TraceError(f"iterations {part.strip()!r} end before they begin, expected such as {last}-{first}")
+        if last - first > 1_000_000:
             raise TraceError(f"iterations {part.strip()!r} are more than any trace has")
-        numbers.extend(range(int(first), int(last or first) + 1))
+        numbers.extend(range(first, last + 1))
     return numbers

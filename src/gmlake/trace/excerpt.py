@@ -20,10 +20,7 @@ from gmlake.trace.trace import I64, Kind, Trace
 def keep_iterations(trace: Trace, numbers: Sequence[int]) -> Trace:
     """What comes before the first iteration, then these iterations."""
     marks = trace.marks
-    if not len(numbers) or any(not 0 <= number < len(marks) for number in numbers):
-        raise TraceError(f"iterations {list(numbers)} are not all among the {len(marks)} that the trace has")
-    if any(later <= earlier for earlier, later in pairwise(numbers)):
-        raise TraceError(f"iterations {list(numbers)} must be in ascending order, each once")
+    _check(numbers, len(marks))
     bounds = np.concatenate(([0], marks, [len(trace)]))  # iteration k is part k + 1; part 0 is what comes before
     parts = np.concatenate(([0], np.asarray(numbers, dtype=np.int64) + 1))
     rows = np.concatenate([np.arange(bounds[part], bounds[part + 1]) for part in parts])
@@ -56,6 +53,19 @@ def keep_iterations(trace: Trace, numbers: Sequence[int]) -> Trace:
         initial=trace.initial,
         call_sites=trace.call_sites,
     )
+
+
+def _check(numbers: Sequence[int], there: int) -> None:
+    if not len(numbers):
+        raise TraceError("no iterations were asked for")
+    lowest, highest = min(numbers), max(numbers)
+    if lowest < 0 or highest >= there:
+        asked = f"iteration {lowest} was" if lowest == highest else f"iterations {lowest} to {highest} were"
+        known = f"the trace has {there}, from 0 to {there - 1}" if there else "the trace has none"
+        raise TraceError(f"{asked} asked for, but {known}")
+    for earlier, later in pairwise(numbers):
+        if later <= earlier:
+            raise TraceError(f"iteration {later} comes after {earlier}: iterations are kept in their order, each once")
 
 
 def _partners(refers: I64, made: I64, bounds: I64, parts: I64) -> I64:
