@@ -109,12 +109,12 @@ def continued(trace: Trace, events: int) -> Trace:
     number = np.zeros(trace.allocations, dtype=np.int64)
     number[trace.id[made]] = np.arange(len(made))
     marks = trace.kind[rows] == Kind.ITERATION
-    iterations = trace.iterations
+    iterations = len(trace.marks)
     while sum(map(len, parts)) < events:
         ids.append(np.where(marks, again + iterations, number[np.where(marks, 0, again)] + offset))
         parts.append(rows)
         offset += len(made)
-        iterations += trace.iterations
+        iterations += len(trace.marks)
     chosen = np.concatenate(parts)[:events]
     longer = trace.select(chosen)
     return replace(longer, id=np.concatenate(ids)[:events].astype(np.uint32), name=f"{trace.name}, continued")

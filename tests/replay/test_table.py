@@ -53,6 +53,12 @@ def test_a_wide_terminal_shows_everything(loop_trace: Trace, results: list[Resul
     assert "typed  86 events, 12 iterations" in text
 
 
+def test_the_title_is_about_the_trace_wherever_memory_ran_out(loop_trace: Trace) -> None:
+    runs = sweep([loop_trace], ["caching"], Settings(capacity=40 * 2**20))
+    assert (runs[0].result.iterations, loop_trace.iterations) == (1, 12)
+    assert "typed  86 events, 12 iterations" in render(loop_trace, [run.result for run in runs], 200)
+
+
 def test_cpu_time_of_a_short_trace_has_digits(loop_trace: Trace, results: list[Result]) -> None:
     text = render(loop_trace, [dataclasses.replace(result, cpu_seconds=0.00054) for result in results], 200)
     rows = [line.split() for line in text.splitlines() if line.startswith(("caching  ", "native  "))]

@@ -12,7 +12,8 @@ import pytest
 
 from gmlake import report
 from gmlake.report import Subject, figures
-from gmlake.trace import Trace
+from gmlake.trace import Trace, read_trace
+from gmlake.trace.excerpt import keep_iterations
 
 from .browser import Browser
 from .conftest import HOSTILE, ODD
@@ -213,6 +214,20 @@ def test_keys_move_and_zoom(opened: Browser) -> None:
     opened.evaluate("document.getElementById('help').close()")
     opened.key("/")
     assert opened.evaluate("document.activeElement.id") == "search"
+
+
+def test_stepping_through_iterations_ends_with_the_last(browser: Browser, tmp_path: Path) -> None:
+    """Also where a mark as the last event ends it, and whatever an allocator came to of them."""
+    trace = keep_iterations(read_trace("fsdp"), [0, 1])
+    begin, end = trace.marks[-2:].tolist()
+    assert end == len(trace) - 1
+    page = tmp_path / "steps.html"
+    report.write([trace], page, allocators=["caching"], capacity=1 << 30)
+    browser.open(page)
+    assert "events · 2 iterations" in text(browser, "#facts")
+    for _ in range(3):
+        browser.key("]")
+    assert browser.evaluate("[gmlakeReport.view.from, gmlakeReport.view.to]") == [begin, end]
 
 
 def test_dragging_moves_and_the_wheel_zooms(opened: Browser) -> None:

@@ -68,11 +68,10 @@ def show(traces: Sequence[Trace], results: Sequence[Result], console: Console, c
 
 def _title(trace: Trace, results: Sequence[Result]) -> Text:
     requested, active = _core.trace_peaks(trace.kind, trace.id, trace.size, trace.stream)
-    iterations = max(result.iterations for result in results)
     capacity = results[0].capacity
     text = Text(trace.name, style="bold cyan")
     text.append(
-        f"  {len(trace):,} events{f', {iterations} iterations' if iterations else ''}; "
+        f"  {len(trace):,} events{f', {trace.iterations} iterations' if trace.iterations else ''}; "
         f"peak requested {_gib(requested)} GiB, active {_gib(active)} GiB"
         f"{f'; on a device of {_gib(capacity)} GiB' if capacity else ''}",
         style="default",

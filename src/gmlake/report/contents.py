@@ -83,6 +83,7 @@ def _trace(trace: Trace, subject: Subject, columns: Columns) -> dict[str, Any]:
         "events": events,
         "allocations": len(blocks.start),
         "marks": trace.marks.tolist(),
+        "iterations": trace.iterations,
         "initial": trace.initial,
         "streams": len(trace.streams),
         "peak": {"event": figures.peak_event(active), "active": int(active.max(initial=0))},

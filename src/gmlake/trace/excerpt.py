@@ -20,9 +20,10 @@ from gmlake.trace.trace import I64, Kind, Trace
 def keep_iterations(trace: Trace, numbers: Sequence[int]) -> Trace:
     """What comes before the first iteration, then these iterations."""
     marks = trace.marks
-    _check(numbers, len(marks))
+    _check(numbers, trace.iterations)
     bounds = np.concatenate(([0], marks, [len(trace)]))  # iteration k is part k + 1; part 0 is what comes before
-    parts = np.concatenate(([0], np.asarray(numbers, dtype=np.int64) + 1))
+    end = [len(marks)] * (len(marks) - trace.iterations)  # a mark that ends the trace ends what is kept of it
+    parts = np.concatenate(([0], np.asarray(numbers, dtype=np.int64) + 1, np.asarray(end, dtype=np.int64)))
     rows = np.concatenate([np.arange(bounds[part], bounds[part + 1]) for part in parts])
     made = np.flatnonzero(trace.kind == Kind.ALLOCATE)
     key = trace.id.astype(np.int64)

@@ -48,7 +48,7 @@ class _Anchors:
 
 def mark_iterations(trace: Trace) -> Trace:
     """The trace with iteration marks: its own if it has some, else those found, else none."""
-    if trace.iterations:
+    if len(trace.marks):
         return trace
     starts = find_iterations(trace)
     return insert_marks(trace, starts, "periodicity") if len(starts) else trace

@@ -96,13 +96,13 @@ class Trace:
 
     @property
     def marks(self) -> I64:
-        """Where iterations start, as event indices."""
+        """Where iterations start, as event indices; as the last event: where the last one ends."""
         return np.flatnonzero(self.kind == Kind.ITERATION)
 
     @property
     def iterations(self) -> int:
-        """The number of iteration marks."""
-        return int(np.count_nonzero(self.kind == Kind.ITERATION))
+        """The number of iterations, as a replay counts them: a mark that is the last event starts none."""
+        return int(np.count_nonzero(self.kind[:-1] == Kind.ITERATION))
 
     def live_bytes(self) -> I64:
         """Requested bytes that are live after every event."""

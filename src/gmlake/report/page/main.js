@@ -27,7 +27,7 @@ function facts(subject) {
   const parts = [subject.name];
   const [first] = subject.results;
   if (first) {
-    const iterations = Math.max(...subject.results.map((result) => result.iterations));
+    const iterations = subject.trace ? subject.trace.iterations : Math.max(...subject.results.map((result) => result.iterations));
     parts.push(`${formatCount(subject.trace ? subject.trace.events : first.events)} events`);
     if (iterations > 0) parts.push(`${iterations} iterations`);
     const peak = (key) => formatBytes(Math.max(...subject.results.map((result) => result[key])));

@@ -39,12 +39,12 @@ class View {
 
   // The iteration that begins after (1) or before (-1) the middle of the view.
   iteration(direction) {
-    if (!this.marks.length) return;
+    const starts = this.marks.filter((mark) => mark < this.events - 1); // as the last event a mark ends an iteration
+    if (!starts.length) return;
     const middle = (this.from + this.to) / 2;
-    let number = this.marks.findLastIndex((mark) => mark <= middle);
-    number = Math.max(0, Math.min(this.marks.length - 1, this.span < this.events ? number + direction : number));
-    const begin = this.marks[number];
-    this.set(begin, number + 1 < this.marks.length ? this.marks[number + 1] : this.events);
+    let number = starts.findLastIndex((mark) => mark <= middle);
+    number = Math.max(0, Math.min(starts.length - 1, this.span < this.events ? number + direction : number));
+    this.set(starts[number], this.marks[number + 1] ?? this.events);
   }
 
   choose(event) {
