@@ -43,6 +43,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("files")
     shutil.copy(HERE / "train.py", folder)
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "traces").mkdir()
     trace = read_trace("snapshot")
     write_trace(trace, folder / "run.gmt")
     write_trace(trace, folder / "snapshot.pickle")
