@@ -1,7 +1,7 @@
 // The cache of sBlocks: contiguous runs of addresses over chunks that keep their home elsewhere. An sBlock is made
 // once, for a size that comes again, and is there for every later step without a driver call. It owns addresses only:
-// it may be used while all of its chunks are free at home, and then lends them. When the mappings exceed the address
-// budget, the least recently used idle ones go (StitchFree).
+// it may be used while all of its chunks are free at home, and then lends them; those that are not can be replaced.
+// When the mappings exceed the address budget, the least recently used idle ones go (StitchFree).
 #pragma once
 
 #include <memory>

@@ -72,6 +72,11 @@ def test_makes_no_driver_call_once_shapes_repeat(name: str) -> None:
     assert set(result(name).iteration_driver_calls[1 + 3 :]) == {0}
 
 
+@pytest.mark.parametrize("name", REPEATED, ids=label.__getitem__)
+def test_comes_to_rest_where_memory_is_shortest_too(name: str) -> None:
+    assert at_smallest(name, "gmlake").warm_driver_ms == 0
+
+
 @pytest.mark.parametrize("name", VARIED, ids=label.__getitem__)
 def test_costs_at_most_ten_milliseconds_an_iteration_when_every_shape_is_new(name: str) -> None:
     warm = result(name).warm_driver_ms
