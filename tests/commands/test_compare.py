@@ -66,6 +66,8 @@ def test_a_mistake_costs_nothing_that_was_kept(cli: Cli, tmp_path: Path) -> None
         (kept / name).write_text("old")
     assert_refused(cli("compare", "--emulate", "a100", "--keep", "runs", "-f", "--", "true"), "did you mean")
     assert_refused(cli("compare", "--emulate", "a100", "--keep", "new", "--", "true"), "did you mean")
+    for name, status in (("no-such-command", 127), (str(kept / "torch.log"), 126)):
+        assert cli("compare", "--keep", "runs", "-f", "--", name).returncode == status
     (kept / "torch.gmt").mkdir()
     assert_refused(cli("compare", "--keep", "runs", "-f", "--", "true"), "it is a folder")
     assert sorted(path.name for path in kept.iterdir()) == ["expandable.gmt", "torch.gmt", "torch.log"]

@@ -98,6 +98,23 @@ time.sleep(60)
     process.communicate()
 
 
+def test_signals_that_the_child_did_not_live_to_see_cost_no_report() -> None:
+    """As from somebody who interrupts twice. We are stopped for a moment, so that all wait when the child has gone."""
+    program = """
+import os, signal, subprocess
+ours = os.getppid()
+os.kill(ours, signal.SIGSTOP)
+for name in ("INT", "TERM", "USR1"):
+    os.kill(ours, getattr(signal, f"SIG{name}"))
+subprocess.Popen(["sh", "-c", f"sleep 0.2; kill -CONT {ours}"])
+os._exit(3)
+"""
+    command = [sys.executable, "-m", "gmlake", "run", "--json", "--", *PYTHON, program]
+    done = subprocess.run(command, capture_output=True, preexec_fn=heed_interrupts)
+    assert (done.returncode, done.stderr) == (3, b"")
+    assert json.loads(done.stdout)["status"] == 3
+
+
 def test_json_to_stdout_and_to_a_file(cli: Cli, tmp_path: Path) -> None:
     done = cli("run", "--json", "--", "true")
     report = json.loads(done.stdout)

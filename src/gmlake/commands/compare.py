@@ -50,7 +50,7 @@ from gmlake.emulator.arguments import (
     given_command,
     plan_of,
 )
-from gmlake.emulator.execution import NotStarted
+from gmlake.emulator.execution import NotStarted, check_command
 from gmlake.emulator.launch import ALLOCATORS, environment
 from gmlake.emulator.summary import WIDTH
 from gmlake.errors import Error, UserError
@@ -87,10 +87,11 @@ def run(args: argparse.Namespace) -> int:
     allocators = list(dict.fromkeys(args.allocator or ALLOCATORS))
     _check(args)
     plan = plan_of(args, Path())
-    environment(plan, os.environ)  # what a run lacks on this machine is found before the folder is touched
-    if args.keep is not None:
-        _prepare(args.keep, allocators, args.force)
     try:
+        # What a run lacks on this machine is found before the folder is touched.
+        check_command(command, environment(plan, os.environ))
+        if args.keep is not None:
+            _prepare(args.keep, allocators, args.force)
         with tempfile.TemporaryDirectory(prefix="gmlake-") as folder:
             kept = args.keep or (Path(folder) if args.html else None)
             with Display(quiet=args.verbose) as display:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -81,6 +84,13 @@ class Execution:
 
     def _ends(self) -> list[str]:
         return [process["ended"] for process in self.findings.processes if process["ended"]]
+
+
+def check_command(command: Sequence[str], environment: Mapping[str, str]) -> None:
+    """NotStarted if there is nothing to start, before anything is touched for it."""
+    if shutil.which(command[0], path=environment.get("PATH")) is None:
+        reason = errno.EACCES if Path(command[0]).exists() else errno.ENOENT
+        raise NotStarted(command[0], OSError(reason, os.strerror(reason)))
 
 
 def execute(

@@ -61,6 +61,8 @@ def run_child(
                 stopped_by = stopped_by or arrived.si_signo
             if arrived.si_code != _BY_THE_KERNEL:
                 os.kill(child.pid, arrived.si_signo)
+        while signal.sigtimedwait(waiting, 0) is not None:
+            pass  # what arrived before its end was for the child: the report of its run is not to be lost to it
         return Ended(child.returncode, stopped_by)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
