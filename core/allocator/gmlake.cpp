@@ -153,8 +153,6 @@ void GMLakeAllocator::release_any(Address address) {
 
 // Other streams used the block: it stays in limbo until they have passed this point.
 void GMLakeAllocator::postpone(const Block& block, const Use& use) {
-  Clock clock = supply_.fences.now(use.lane);
-  each_lane(use.others, [&](Lane other) { supply_.fences.stamp(clock, other); });
   supply_.tally.postpone(use.kind, use.bytes);
   if (block.small != nullptr)
     block.small->limbo = true;
@@ -162,7 +160,7 @@ void GMLakeAllocator::postpone(const Block& block, const Use& use) {
     block.large.extent->state = Extent::State::limbo;
   else
     block.large.stitched->limbo = true;
-  limbo_.push_back({block, clock});
+  limbo_.push_back({block, use.others, supply_.fences.now(use.lane)});
 }
 
 void GMLakeAllocator::record_stream(Address address, Stream stream) {
@@ -224,9 +222,13 @@ bool GMLakeAllocator::settle_limbo(bool wait) {
   if (supply_.fences.capturing()) return false;
   while (!limbo_.empty() || !waiting_.empty()) {
     if (waiting_.empty()) {
-      Clock clock;
-      for (const Limbo& entry : limbo_) clock.merge(entry.clock);
-      if (!supply_.fences.mark(clock, ticket_)) return false;
+      LaneSet lanes = 0;
+      Moment last = 0;
+      for (const Limbo& entry : limbo_) {
+        lanes |= entry.lanes;
+        last = std::max(last, entry.clock.last());
+      }
+      if (!supply_.fences.mark(lanes, last, ticket_)) return false;
       waiting_.swap(limbo_);
     }
     if (!(wait ? supply_.fences.synchronize(ticket_) : supply_.fences.passed(ticket_))) return false;

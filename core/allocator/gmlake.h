@@ -98,6 +98,7 @@ class GMLakeAllocator final : public Allocator {
   };
   struct Limbo {
     Block block;
+    LaneSet lanes;  // that must have passed the release
     Clock clock;
   };
 

@@ -76,10 +76,13 @@ Address GMLakeAllocator::try_shared_pools(Bytes rounded, Bytes size, Stream stre
 }
 
 void GMLakeAllocator::out_of_memory(Bytes size) {
-  supply_.statistics.count_out_of_memory(size);
   Bytes free = 0;
   Bytes total = 0;
-  (void)supply_.driver.memory_info(free, total);
+  if (const Status status = supply_.driver.memory_info(free, total); status != Status::success)
+    throw DriverError("device " + std::to_string(supply_.driver.device()) + " does not even say what memory it has (" +
+                      std::string(to_string(status)) +
+                      "): an earlier error has made it unusable; CUDA_LAUNCH_BLOCKING=1 shows where that was");
+  supply_.statistics.count_out_of_memory(size);
   supply_.journal.note(JournalEntry::Action::oom, free, size, 0);
   const Bytes reserved = supply_.chunks.reserved();
   std::string text = "out of memory on device " + std::to_string(supply_.driver.device()) + ": " + format_bytes(size) +

@@ -1,5 +1,6 @@
 #include "driver/cuda.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 
@@ -157,8 +158,13 @@ Status CudaDriver::memory_info(Bytes& free, Bytes& total) {
 
 Status CudaDriver::is_capturing(Stream stream, bool& capturing) {
   int state = cuda::capture_none;
-  const Status status = call([&] { return cuda_.stream_is_capturing(as_stream(stream), &state); }).status;
-  if (status == Status::success) capturing = state != cuda::capture_none;
+  bool implied = false;  // the default stream cannot even be asked while a stream captures that is in order with it
+  const Status status = call([&] {
+                          const Result result = cuda_.stream_is_capturing(as_stream(stream), &state);
+                          implied = result == Result::capture_implicit;
+                          return implied ? Result::success : result;
+                        }).status;
+  if (status == Status::success) capturing = implied || state != cuda::capture_none;
   return status;
 }
 
@@ -229,7 +235,21 @@ Driver::Outcome CudaDriver::do_unmap(Address at, Bytes size) {
 }
 
 Driver::Outcome CudaDriver::do_set_access(Address at, Bytes size) {
-  return call([&] { return cuda_.set_access(at, size, accesses_.data(), accesses_.size()); });
+  std::lock_guard lock(accesses_mutex_);
+  return call([&] {
+    auto grant = [&](const cuda::AccessDescription* to, std::size_t count) {
+      return cuda_.set_access(at, size, to, count);
+    };
+    const Result all = grant(accesses_.data(), accesses_.size());
+    if (all == Result::success || accesses_.size() == 1) return all;
+    // A machine may have more devices than one of them can have peers. Only this device must have access.
+    const Result own = grant(accesses_.data(), 1);
+    if (own == Result::success)
+      accesses_.erase(std::remove_if(accesses_.begin() + 1, accesses_.end(),
+                                     [&](const auto& peer) { return grant(&peer, 1) != Result::success; }),
+                      accesses_.end());
+    return own;
+  });
 }
 
 Driver::Outcome CudaDriver::do_allocate(Bytes size, Address& at) {
@@ -268,6 +288,10 @@ Driver::Outcome CudaDriver::do_wait(Stream stream, Event event) {
 
 Driver::Outcome CudaDriver::do_synchronize(Event event) {
   return call([&] { return cuda_.event_synchronize(as_event(event)); });
+}
+
+Driver::Outcome CudaDriver::do_synchronize_device() {
+  return call([&] { return cuda_.context_synchronize(); });
 }
 
 }  // namespace gmlake

@@ -61,6 +61,7 @@ class CudaDriver final : public Driver {
   Outcome do_query(Event event) override;
   Outcome do_wait(Stream stream, Event event) override;
   Outcome do_synchronize(Event event) override;
+  Outcome do_synchronize_device() override;
 
   void prepare_mapping(cuda::Device id);
   Outcome call(const std::function<cuda::Result()>& act) const;  // in the device's context
@@ -70,6 +71,7 @@ class CudaDriver final : public Driver {
   Bytes granularity_ = Bytes{2} << 20;
   cuda::Context context_ = nullptr;
   cuda::AllocationProperties properties_;
+  std::mutex accesses_mutex_;
   std::vector<cuda::AccessDescription> accesses_;  // this device, and the peers that can reach its memory
   std::atomic<bool> shareable_ = false;
   std::mutex mappings_mutex_;

@@ -100,6 +100,9 @@ Status Driver::query(Event event) {
 Status Driver::wait(Stream stream, Event event) {
   return call(Call::wait, [&] { return do_wait(stream, event); });
 }
+Status Driver::synchronize_device() {
+  return call(Call::synchronize, [&] { return do_synchronize_device(); });
+}
 Status Driver::synchronize(Event event) {
   return call(Call::synchronize, [&] { return do_synchronize(event); });
 }

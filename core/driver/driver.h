@@ -106,6 +106,7 @@ class Driver {
   [[nodiscard]] Status query(Event event);  // success: all work before the record has finished
   [[nodiscard]] Status wait(Stream stream, Event event);
   [[nodiscard]] Status synchronize(Event event);
+  [[nodiscard]] Status synchronize_device();  // all work of every stream has finished
   [[nodiscard]] virtual Status is_capturing(Stream stream, bool& capturing) = 0;
 
   CallCounts counts() const;
@@ -134,6 +135,7 @@ class Driver {
   virtual Outcome do_query(Event event) = 0;
   virtual Outcome do_wait(Stream stream, Event event) = 0;
   virtual Outcome do_synchronize(Event event) = 0;
+  virtual Outcome do_synchronize_device() = 0;
 
  private:
   template <typename Act>

@@ -43,10 +43,12 @@ struct SimulatedDriver::State {
   Timeline timeline;
   Faults faults;
 
+  bool lost = false;
+
   // One call of the device: a fault injected for it comes first; time passes only if it succeeds.
   template <typename Act>
   Outcome call(Call kind, double microseconds, Act act) {
-    Status status = faults.next(kind);
+    Status status = lost ? Status::unknown : faults.next(kind);
     if (status == Status::success) status = act();
     return {status, status == Status::success ? microseconds : 0};
   }
@@ -54,6 +56,7 @@ struct SimulatedDriver::State {
   // The same for calls in a row: act(count) makes as many as no fault stops.
   template <typename Act>
   Outcome calls(Call kind, double microseconds, std::size_t count, std::size_t& done, Act act) {
+    if (lost) return {Status::unknown, 0};
     const std::uint64_t allowed = std::min<std::uint64_t>(count, faults.until_next(kind));
     Status status = allowed > 0 ? act(allowed) : Status::success;
     faults.pass(kind, done);
@@ -78,6 +81,7 @@ Bytes SimulatedDriver::granularity() const {
 
 Status SimulatedDriver::memory_info(Bytes& free, Bytes& total) {
   std::lock_guard lock(lock_);
+  if (state_->lost) return Status::unknown;
   total = state_->options.capacity;
   free = total - state_->memory.used();
   return Status::success;
@@ -98,6 +102,11 @@ void SimulatedDriver::fail(Call call, std::uint64_t nth, Status status, std::uin
 void SimulatedDriver::clear_faults() {
   std::lock_guard lock(lock_);
   state_->faults.clear();
+}
+
+void SimulatedDriver::lose() {
+  std::lock_guard lock(lock_);
+  state_->lost = true;
 }
 
 std::uint64_t SimulatedDriver::failures() const {
@@ -281,6 +290,11 @@ Driver::Outcome SimulatedDriver::do_wait(Stream stream, Event event) {
 Driver::Outcome SimulatedDriver::do_synchronize(Event event) {
   State& s = *state_;
   return s.call(Call::synchronize, s.options.cost.synchronize, [&] { return s.timeline.synchronize(event); });
+}
+
+Driver::Outcome SimulatedDriver::do_synchronize_device() {
+  State& s = *state_;
+  return s.call(Call::synchronize, s.options.cost.synchronize, [&] { return s.timeline.synchronize_all(); });
 }
 
 }  // namespace gmlake

@@ -34,6 +34,7 @@ class SimulatedDriver final : public Driver {
   // Fault injection: the nth call of this kind from now (1 = the next) returns status, and so do the `times - 1` after.
   void fail(Call call, std::uint64_t nth, Status status = Status::out_of_memory, std::uint64_t times = 1);
   void clear_faults();
+  void lose();  // from now on every call fails, as on a device that an earlier error has made unusable
   std::uint64_t failures() const;  // calls that injected faults have made fail so far
 
   // Emulated time: by default work on a stream finishes at once. After hold(stream) it does not until finish(stream)
@@ -80,6 +81,7 @@ class SimulatedDriver final : public Driver {
   Outcome do_query(Event event) override;
   Outcome do_wait(Stream stream, Event event) override;
   Outcome do_synchronize(Event event) override;
+  Outcome do_synchronize_device() override;
 
   struct State;
   std::unique_ptr<State> state_;

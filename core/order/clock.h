@@ -1,11 +1,14 @@
-// When was memory last used, and by whom? A clock holds, per lane, the epoch in which a stream of that lane used the
-// memory last. A *lane* is a stream by a small number; all streams beyond the first seven share the last lane. An epoch
-// ends whenever an event is recorded on the lane, so "everything up to epoch n" is exactly what that event covers.
-// Clocks of neighbours are merged when their memory is: the later epoch wins. No driver is called here.
+// When may memory be used again, and by whom? Whoever uses a block on several streams may order them as late as just
+// before the memory is used again *on the stream it was allocated for*: that is what PyTorch's allocator lets programs
+// rely on, because it never gives memory to another stream. So released memory is free at once for the lane that had
+// it. To any other it is free only once everything has passed that any stream was told to do before the release.
+//
+// A *lane* is a stream by a small number; all streams beyond the first 31 share the last lane. A *moment* is a count of
+// the events that were recorded so far, on whatever stream: what was issued before a release is covered by every event
+// of that moment or a later one. No driver is called here.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -13,75 +16,55 @@
 namespace gmlake {
 
 using Lane = std::uint8_t;
-inline constexpr Lane lane_count = 8;
+inline constexpr Lane lane_count = 32;
 inline constexpr Lane crowd = lane_count - 1;  // the lane that several streams may share
 
-using LaneSet = std::uint8_t;  // a bit per lane
+using LaneSet = std::uint32_t;  // a bit per lane
 constexpr LaneSet only(Lane lane) {
-  return static_cast<LaneSet>(1u << lane);
-}
-// The lanes whose work is not in order with this one's. The crowd is not even in order with itself.
-constexpr unsigned others(Lane lane) {
-  return lane == crowd ? ~0u : ~(1u << lane);
+  return LaneSet{1} << lane;
 }
 
 template <typename Visit>
-void each_lane(unsigned lanes, Visit visit) {
+void each_lane(LaneSet lanes, Visit visit) {
   for (; lanes != 0; lanes &= lanes - 1) visit(static_cast<Lane>(std::countr_zero(lanes)));
 }
 
-// Nearly all memory is used by a single lane for ever. Its epoch is kept in front of the others, so that only memory
-// that was shared needs the rest of the clock, which is large.
+using Moment = std::uint32_t;  // 0: before everything
+
+// Of memory that was released, perhaps in parts: the last release by each lane. It is enough to know the latest of all
+// and the latest by any other lane: whoever asks, what counts is the latest by somebody else.
 class Clock {
  public:
   Clock() = default;
-  Clock(Lane lane, std::uint32_t epoch) : lanes_(only(lane)), recent_(lane), recent_epoch_(epoch) {}
-  Clock(const Clock& other) { *this = other; }
-  Clock& operator=(const Clock& other) {
-    lanes_ = other.lanes_;
-    recent_ = other.recent_;
-    recent_epoch_ = other.recent_epoch_;
-    if (several(lanes_)) epochs_ = other.epochs_;
-    return *this;
-  }
+  Clock(Lane lane, Moment moment) : last_(moment), lane_(lane) {}
 
-  LaneSet lanes() const { return lanes_; }  // those that have used the memory
-  std::uint32_t epoch(Lane lane) const {    // 0: never used by this lane
-    return lane == recent_ ? recent_epoch_ : (lanes_ & only(lane)) != 0 ? epochs_[lane] : 0;
-  }
+  Moment last() const { return last_; }
+  // The last release that concerns this lane. Streams of the crowd know nothing of each other.
+  Moment concerning(Lane lane) const { return lane == lane_ && lane != crowd ? before_ : last_; }
 
-  void set(Lane lane, std::uint32_t epoch) {  // not before what is known of the lane
-    if (lane != recent_) {
-      if (!several(lanes_)) epochs_ = {};
-      if (lanes_ != 0) epochs_[recent_] = recent_epoch_;
-      recent_ = lane;
-      lanes_ |= only(lane);
+  void release(Lane lane, Moment moment) {  // not before any other
+    if (lane != lane_) {
+      before_ = last_;
+      lane_ = lane;
     }
-    recent_epoch_ = epoch;
+    last_ = moment;
   }
   void merge(const Clock& other) {
-    if (!several(other.lanes_)) {
-      if (other.lanes_ != 0) set(other.recent_, std::max(epoch(other.recent_), other.recent_epoch_));
-    } else if (!several(lanes_)) {
-      const Clock single = *this;
-      *this = other;
-      merge(single);
-    } else {
-      for (Lane lane = 0; lane < lane_count; ++lane) epochs_[lane] = std::max(epochs_[lane], other.epochs_[lane]);
-      epochs_[other.recent_] = std::max(epochs_[other.recent_], other.recent_epoch_);
-      recent_epoch_ = std::max(recent_epoch_, epochs_[recent_]);
-      lanes_ |= other.lanes_;
+    const bool later = other.last_ > last_;
+    const Clock& early = later ? *this : other;
+    const Moment by_others = early.lane_ == (later ? other : *this).lane_ ? early.before_ : early.last_;
+    if (later) {
+      last_ = other.last_;
+      before_ = other.before_;
+      lane_ = other.lane_;
     }
+    before_ = std::max(before_, by_others);
   }
 
  private:
-  static bool several(LaneSet lanes) { return (lanes & (lanes - 1)) != 0; }
-
-  LaneSet lanes_ = 0;
-  Lane recent_ = lane_count;        // the lane that was set last; none of them at first
-  std::uint32_t recent_epoch_ = 0;  // its epoch, instead of the one below
-  // With several lanes: the epochs of the others, 0 for lanes that have not used the memory. Otherwise anything.
-  std::array<std::uint32_t, lane_count> epochs_{};
+  Moment last_ = 0;
+  Moment before_ = 0;  // the latest release by another lane than that of the last
+  Lane lane_ = 0;      // of the last release
 };
 
 }  // namespace gmlake

@@ -14,16 +14,20 @@ Fences::~Fences() {
 }
 
 Lane Fences::look_up(Stream stream) {
-  Lane found = crowd;
-  for (Lane lane = 0; lane < crowd; ++lane) {
-    if (streams_[lane].empty()) streams_[lane].push_back(stream);
-    if (streams_[lane].front() == stream) {
-      found = lane;
-      break;
+  Lane found = 0;
+  while (found < lanes_ && found < crowd && streams_[found].front() != stream) ++found;
+  if (found == lanes_) ++lanes_;
+  if (std::ranges::find(streams_[found], stream) == streams_[found].end()) {
+    // It may have used memory before it was heard of, and nobody was made to wait for that yet.
+    streams_[found].push_back(stream);
+    finished_[found] = idle_;
+    for (Lane lane = 0; lane < lanes_; ++lane) {
+      done_[lane][found] = idle_;
+      done_[found][lane] = std::max(done_[found][lane], finished_[lane]);
     }
+    for (Lane lane = 0; lane < lanes_; ++lane) refresh(lane);
   }
-  if (found == crowd && std::ranges::find(streams_[crowd], stream) == streams_[crowd].end())
-    streams_[crowd].push_back(stream);
+  gone_ &= ~only(found);
   last_stream_ = stream;
   last_lane_ = found;
   known_ = true;
@@ -32,32 +36,32 @@ Lane Fences::look_up(Stream stream) {
 
 bool Fences::wait(const Clock& clock, Stream stream) {
   const Lane waiter = lane(stream);
-  bool waited = false;
-  bool refused = false;
-  each_lane(clock.lanes(), [&](Lane other) {
-    if (refused || clock.epoch(other) <= done_[waiter][other]) return;
+  const Moment moment = clock.concerning(waiter);
+  if (moment <= behind_[waiter]) return true;
+  bool refused = captured(stream);
+  each_lane(others(waiter), [&](Lane other) {
+    if (refused || moment <= done_[waiter][other]) return;
     recorded_.clear();
-    bool ordered = !captured(stream) && record(other, recorded_);
+    Moment covered = 0;
+    bool ordered = record(other, recorded_, covered);
     for (Event event : recorded_) {
       ordered = ordered && driver_.wait(stream, event) == Status::success;
       give_event(event);  // a wait that was enqueued keeps what it waits for, whatever becomes of the event
     }
     refused = !ordered;
-    if (refused) return;
-    waited = true;
     // What one stream of the crowd waited for says nothing about the others.
-    if (waiter != crowd) done_[waiter][other] = epoch_[other] - 1;
+    if (ordered && waiter != crowd) done_[waiter][other] = covered;
   });
-  if (waited && !refused) ++fences_;
+  refresh(waiter);
+  if (!refused) ++fences_;
   return !refused;
 }
 
-bool Fences::mark(const Clock& clock, Ticket& ticket) {
+bool Fences::mark(LaneSet lanes, Moment moment, Ticket& ticket) {
   bool refused = false;
-  each_lane(clock.lanes(), [&](Lane lane) {
-    if (refused || clock.epoch(lane) <= finished_[lane]) return;
-    refused = !record(lane, ticket.events);
-    ticket.epochs[lane] = epoch_[lane] - 1;
+  each_lane(lanes, [&](Lane lane) {
+    if (refused || moment <= finished_[lane]) return;
+    refused = !record(lane, ticket.events, ticket.covers[lane]);
   });
   if (!refused) return true;
   for (Event event : ticket.events) give_event(event);
@@ -89,23 +93,31 @@ bool Fences::synchronize(Ticket& ticket) {
 }
 
 bool Fences::drain() {
-  Clock clock;
-  everything(clock);
-  Ticket ticket;
-  if (!mark(clock, ticket)) return false;
-  if (synchronize(ticket)) return true;
-  for (Event event : ticket.events) give_event(event);
-  return false;
+  const Status status = driver_.synchronize_device();
+  if (status != Status::success && status != Status::deinitialized) return false;
+  idle_ = end_moment();
+  Ticket everything;
+  everything.covers.fill(idle_);
+  finish(everything);
+  return true;
 }
 
 void Fences::finish(Ticket& ticket) {
-  for (Lane lane = 0; lane < lane_count; ++lane) {
-    if (ticket.epochs[lane] <= finished_[lane]) continue;
-    finished_[lane] = ticket.epochs[lane];
-    for (auto& known : done_) known[lane] = std::max(known[lane], finished_[lane]);
-  }
-  ticket.epochs = {};
+  bool news = false;
+  each_lane(everybody(), [&](Lane lane) {
+    if (ticket.covers[lane] <= finished_[lane]) return;
+    news = true;
+    finished_[lane] = ticket.covers[lane];
+    for (Lane known = 0; known < lanes_; ++known) done_[known][lane] = std::max(done_[known][lane], finished_[lane]);
+  });
+  for (Lane lane = 0; news && lane < lanes_; ++lane) refresh(lane);
+  ticket.covers = {};
   ticket.events.clear();  // and keep the room for the next time
+}
+
+void Fences::refresh(Lane lane) {
+  behind_[lane] = all_moments;
+  each_lane(others(lane), [&](Lane other) { behind_[lane] = std::min(behind_[lane], done_[lane][other]); });
 }
 
 bool Fences::capturing() const {
@@ -121,23 +133,29 @@ bool Fences::captured(Stream stream) const {
   return watching_ && driver_.is_capturing(stream, captured) == Status::success && captured;
 }
 
-void Fences::everything(Clock& clock) const {
-  for (Lane lane = 0; lane < lane_count; ++lane)
-    if (!streams_[lane].empty()) clock.set(lane, epoch_[lane]);
-}
-
-// Records an event on every stream of the lane and ends its epoch.
-bool Fences::record(Lane lane, std::vector<Event>& events) {
-  for (Stream stream : streams_[lane]) {
+// Records an event on every stream of the lane.
+bool Fences::record(Lane lane, std::vector<Event>& events, Moment& covered) {
+  for (std::size_t i = streams_[lane].size(); i-- > 0 && (gone_ & only(lane)) == 0;) {
+    const Stream stream = streams_[lane][i];
     Event event = 0;
     if (captured(stream) || !take_event(event)) return false;
-    if (driver_.record(event, stream) != Status::success) {
-      give_event(event);
-      return false;
-    }
-    events.push_back(event);
+    const Status status = driver_.record(event, stream);
+    (status == Status::success ? events : spare_).push_back(event);
+    if (status != Status::success && (status != Status::invalid_value || !lost(lane, stream))) return false;
   }
-  ++epoch_[lane];
+  covered = end_moment();
+  return true;
+}
+
+// A stream that the driver does not know any more was destroyed by its owner. What it was told is waited for with the
+// rest of the device; from then on there is nothing to wait for.
+bool Fences::lost(Lane lane, Stream stream) {
+  if (driver_.synchronize_device() != Status::success) return false;
+  if (lane == crowd)
+    std::erase(streams_[lane], stream);
+  else
+    gone_ |= only(lane);
+  known_ = false;  // look again: another stream may have its handle
   return true;
 }
 

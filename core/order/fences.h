@@ -1,11 +1,13 @@
-// The order of streams: which lane has waited for which, and what the device has finished. Memory that one stream used
-// last may serve another only behind a *fence*: an event recorded on the first that the second waits for. The event is
-// recorded at the moment of need, not at every free, so that programs that never share memory pay nothing.
-// A *ticket* is the host's side of the same: it passes once everything before it has finished, and is what unmapping
-// (which no stream orders) waits for.
+// The order of streams: what each lane need not wait for any more, and what the device has finished. Memory that one
+// lane has released may serve another only behind a *fence*: an event recorded on every other stream that the taker
+// waits for. Events are recorded at the moment of need, not at every free, so that programs that never share memory pay
+// nothing. A *ticket* is the host's side of the same: it passes once everything before it has finished, and is what
+// unmapping (which no stream orders) waits for.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "driver/driver.h"
@@ -15,38 +17,38 @@ namespace gmlake {
 
 class Fences {
  public:
-  explicit Fences(Driver& driver) : driver_(driver) {}
+  explicit Fences(Driver& driver) : driver_(driver) { behind_.fill(all_moments); }
   ~Fences();
   Fences(const Fences&) = delete;
   Fences& operator=(const Fences&) = delete;
 
   Lane lane(Stream stream) { return stream == last_stream_ && known_ ? last_lane_ : look_up(stream); }
+  Lane lanes() const { return lanes_; }  // known so far: those below this one
 
-  // The clock of memory that the lane uses now, and nobody used before.
-  Clock now(Lane lane) const { return {lane, epoch_[lane]}; }
-  // Memory with this clock is used by the lane now.
-  void stamp(Clock& clock, Lane lane) const { clock.set(lane, epoch_[lane]); }
+  // The clock of memory that the lane releases now, and nobody had before.
+  Clock now(Lane lane) const { return {lane, now_}; }
+  // Memory with this clock is released by the lane now.
+  void stamp(Clock& clock, Lane lane) const { clock.release(lane, now_); }
 
   // May a stream of this lane use the memory without waiting?
-  bool settled(const Clock& clock, Lane lane) const {
-    bool all = true;
-    each_lane(clock.lanes() & others(lane), [&](Lane other) { all = all && clock.epoch(other) <= done_[lane][other]; });
-    return all;
-  }
+  bool settled(const Clock& clock, Lane lane) const { return clock.concerning(lane) <= behind_[lane]; }
 
-  // Makes the stream wait for every use in the clock. False: the driver refused, the memory must not be used.
+  // Makes the stream wait for everything that may use the memory. False: the driver refused, it must not be used.
   [[nodiscard]] bool wait(const Clock& clock, Stream stream);
 
   struct Ticket {
-    std::array<std::uint32_t, lane_count> epochs{};
+    std::array<Moment, lane_count> covers{};  // by lane: what has passed when the ticket has
     std::vector<Event> events;
   };
 
-  // A ticket that passes when every use in the clock has finished. False: the driver refused, no ticket was made.
-  [[nodiscard]] bool mark(const Clock& clock, Ticket& ticket);
+  // A ticket that passes when everything has finished that these lanes were told to do up to a moment; that may use
+  // memory with this clock; that anybody was told so far. False: the driver refused, no ticket was made.
+  [[nodiscard]] bool mark(LaneSet lanes, Moment moment, Ticket& ticket);
+  [[nodiscard]] bool mark(const Clock& clock, Ticket& ticket) { return mark(everybody(), clock.last(), ticket); }
+  [[nodiscard]] bool mark_everything(Ticket& ticket) { return mark(everybody(), now_, ticket); }
   [[nodiscard]] bool passed(Ticket& ticket);       // asks without blocking
   [[nodiscard]] bool synchronize(Ticket& ticket);  // blocks
-  // Blocks until every use so far has finished. False: the driver refused, work may be under way.
+  // Blocks until the device is idle. False: the driver refused, work may be under way.
   [[nodiscard]] bool drain();
 
   // While captures are watched, a stream that is being captured is neither recorded nor made to wait, because that
@@ -54,38 +56,44 @@ class Fences {
   void watch_captures(bool on) { watching_ = on; }
   bool capturing() const;  // is any known stream being captured?
   Stream stream(Lane lane) const { return streams_[lane].empty() ? 0 : streams_[lane].front(); }
-  void everything(Clock& clock) const;  // a clock of all uses so far
   std::int64_t count() const { return fences_; }
 
  private:
+  static constexpr Moment all_moments = std::numeric_limits<Moment>::max();
+
   Lane look_up(Stream stream);
-  bool record(Lane lane, std::vector<Event>& events);
+  LaneSet everybody() const { return static_cast<LaneSet>((std::uint64_t{1} << lanes_) - 1); }
+  // The lanes whose work is not in order with this one's. The crowd is not even in order with itself.
+  LaneSet others(Lane lane) const { return lane == crowd ? everybody() : everybody() & ~only(lane); }
+  bool record(Lane lane, std::vector<Event>& events, Moment& covered);
+  // What is issued from now on belongs to the next moment. The last of all never ends: nothing is ever known to be
+  // behind it, and whoever needs to be waits again.
+  Moment end_moment() { return now_ < all_moments ? now_++ : all_moments - 1; }
   void finish(Ticket& ticket);
+  void refresh(Lane lane);
   bool captured(Stream stream) const;
+  bool lost(Lane lane, Stream stream);
   bool take_event(Event& event);
   void give_event(Event event) { spare_.push_back(event); }
 
   Driver& driver_;
+  Lane lanes_ = 0;
   std::array<std::vector<Stream>, lane_count> streams_;
-  std::array<std::uint32_t, lane_count> epoch_{1, 1, 1, 1, 1, 1, 1, 1};
-  // done_[a][b]: the last epoch of lane b that lane a need not wait for. A lane is in order with itself, for ever,
-  // except for the crowd, whose streams know nothing of each other.
-  std::array<std::array<std::uint32_t, lane_count>, lane_count> done_ = in_order_with_itself();
-  std::array<std::uint32_t, lane_count> finished_{};  // the last epoch that the device is known to have completed
-  std::vector<Event> events_;                         // all there are
-  std::vector<Event> spare_;                          // in no ticket
-  std::vector<Event> recorded_;                       // for the wait under way
+  LaneSet gone_ = 0;  // lanes whose stream was destroyed
+  Moment now_ = 1;
+  Moment idle_ = 0;  // when the device was idle for the last time
+  // done_[a][b]: lane a need not wait for what lane b was told up to this moment.
+  std::array<std::array<Moment, lane_count>, lane_count> done_{};
+  std::array<Moment, lane_count> behind_;      // the least of those: up to it a lane is behind everybody
+  std::array<Moment, lane_count> finished_{};  // up to it the device is known to have completed a lane's work
+  std::vector<Event> events_;                  // all there are
+  std::vector<Event> spare_;                   // in no ticket
+  std::vector<Event> recorded_;                // for the wait under way
   Stream last_stream_ = 0;
   Lane last_lane_ = 0;
   bool known_ = false;
   bool watching_ = false;
   std::int64_t fences_ = 0;
-
-  static constexpr std::array<std::array<std::uint32_t, lane_count>, lane_count> in_order_with_itself() {
-    std::array<std::array<std::uint32_t, lane_count>, lane_count> done{};
-    for (Lane lane = 0; lane < crowd; ++lane) done[lane][lane] = UINT32_MAX;
-    return done;
-  }
 };
 
 }  // namespace gmlake

@@ -8,7 +8,7 @@
 
 namespace gmlake {
 
-struct alignas(64) Extent {  // in one cache line, but for what a clock of several lanes needs
+struct alignas(64) Extent {  // a cache line
   enum class State : std::uint8_t {
     hole,   // addresses only, nothing mapped
     dying,  // the old address of chunks that have moved on, until it can be unmapped
@@ -22,7 +22,10 @@ struct alignas(64) Extent {  // in one cache line, but for what a clock of sever
   Bytes size = 0;
   Extent* previous = nullptr;
   Extent* next = nullptr;
-  Extent* bin_next = nullptr;  // free: among the free extents of its size
+  union {
+    Extent* bin_next = nullptr;  // free: among the free extents of its size
+    LaneSet uses;                // live, limbo: further lanes the block was used on
+  };
   union {
     Extent* bin_previous = nullptr;
     Bytes requested;  // live, limbo: what the client asked for (on the first extent of a block)
@@ -31,12 +34,12 @@ struct alignas(64) Extent {  // in one cache line, but for what a clock of sever
   bool joined = false;  // live: the block goes on in the next extent
   Lane owner = 0;       // whose free space this is, also while another lane borrows it
   Lane user = 0;        // live, limbo: the lane of the block's stream
-  LaneSet uses = 0;     // live, limbo: further lanes the block was used on
-  Clock clock;          // free: the last uses
+  Clock clock;          // free: of the last releases
 
   Address end() const { return address + size; }
   bool idle() const { return state == State::free || state == State::hole; }
   bool mapped() const { return state != State::hole && state != State::dying; }
 };
+static_assert(sizeof(Extent) == 64);
 
 }  // namespace gmlake

@@ -137,7 +137,7 @@ Address Lake::take_fenced(Address at, Bytes size, Bytes requested, Lane lane, St
 Extent* Lake::borrow(Bytes size, Lane lane, bool settled) const {
   if (!arena_.others_own(lane)) return nullptr;
   Extent* best = nullptr;
-  for (Lane other = 0; other < lane_count; ++other) {
+  for (Lane other = 0; other < supply_.fences.lanes(); ++other) {
     if (other == lane) continue;
     Extent* extent = arena_.fit(other, size);
     if (extent == nullptr || (settled && !supply_.fences.settled(extent->clock, lane))) continue;
@@ -147,8 +147,10 @@ Extent* Lake::borrow(Bytes size, Lane lane, bool settled) const {
 }
 
 bool Lake::may_use(const Extent* extent, Lane lane, Mixing mixing) const {
-  return extent->state == Extent::State::free &&
-         (mixing == Mixing::any || extent->owner == lane || (shared_ && supply_.fences.settled(extent->clock, lane)));
+  if (extent->state != Extent::State::free) return false;
+  const bool own = extent->owner == lane;
+  return mixing == Mixing::any || (own && mixing == Mixing::own) ||
+         ((own || shared_) && supply_.fences.settled(extent->clock, lane));
 }
 
 // Free space of several owners, side by side: the first extent of the lowest run below an address that is large enough,
@@ -183,9 +185,9 @@ const Extent* Lake::lowest_settled(Bytes size, Lane lane) const {
     below = found->address;
   };
   auto settled = [&](const Extent* extent) { return supply_.fences.settled(extent->clock, lane); };
-  for (Lane other = 0; other < lane_count; ++other)
+  for (Lane other = 0; other < supply_.fences.lanes(); ++other)
     if (other != lane) keep(arena_.lowest_fit(other, size, below, settled));
-  keep(lowest_run(size, lane, Mixing::settled, below));
+  keep(lowest_run(size, lane, Mixing::own, below));
   return lowest;
 }
 
@@ -223,9 +225,9 @@ void Lake::each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visi
 }
 
 // The window that lacks least, of at most `lack`; the lowest of equals.
-bool Lake::best_place(Bytes size, Bytes lack, Lane lane, Place& best) {
+bool Lake::best_place(Bytes size, Bytes lack, Lane lane, Mixing mixing, Place& best) {
   bool found = false;
-  each_gap(size, lack, lane, Mixing::settled, [&](Gap& gap) {
+  each_gap(size, lack, lane, mixing, [&](Gap& gap) {
     const Window window = best_window(gap, size, supply_.page);
     if (window.unmapped <= lack && (!found || window.unmapped < best.window.unmapped)) {
       found = true;

@@ -101,7 +101,8 @@ class Lake {
   // Are sBlocks found again? Beyond the first 200, at least two must have been for each one that is made: a program
   // whose layout differs in every step would make them for nothing, and each maps all that it serves.
   bool aliasing_pays() const { return aliased_ < 200 + supply_.statistics.sblock_hits / 2; }
-  enum class Mixing : std::uint8_t { settled, any };  // whose free space a window may use
+  // What free space a window may use: what can be used at once; the lane's own besides, behind a fence; anybody's.
+  enum class Mixing : std::uint8_t { settled, own, any };
   static constexpr Address anywhere = std::numeric_limits<Address>::max();
 
   Address find_room(Bytes size, Bytes requested, Stream stream);
@@ -121,12 +122,12 @@ class Lake {
   // least, from the lowest on until it returns false.
   template <typename Visit>
   void each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visit);
-  bool best_place(Bytes size, Bytes lack, Lane lane, Place& best);  // false: there is none
+  bool best_place(Bytes size, Bytes lack, Lane lane, Mixing mixing, Place& best);  // false: there is none
   std::vector<Place> places(Bytes size, Lane lane);  // the best of every gap, those that lack least first
   std::vector<Donor> donors() const;
   std::vector<Chunk*> lowest_free() const;  // the same chunks, by address
   Address grow(Bytes size, Bytes requested, Lane lane, Stream stream);
-  Address plan_growth(Bytes size, Bytes lack, Lane lane);
+  Address plan_growth(Bytes size, Bytes lack, Lane lane, Mixing mixing);
   Address mend(Address place, Bytes size, Bytes requested, Lane lane, Stream stream);
   Address alias(Bytes size, Bytes requested, Lane lane, Stream stream);
   std::optional<Move> plan(Bytes size, Bytes fresh, Lane lane);

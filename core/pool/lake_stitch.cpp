@@ -12,24 +12,27 @@ namespace gmlake {
 Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
   // A private pool has no other way to get memory than to grow, whatever the target says; nor has anybody else while a
   // stream captures, because what that stream used cannot be fenced.
-  const bool only_way = !shared_ || supply_.fences.capturing();
-  const Bytes allowed = only_way ? std::numeric_limits<Bytes>::max() : supply_.allowance(size);
-  const Address at = plan_growth(size, std::min(allowed, supply_.room()), lane);
-  if (at == 0 || !bring(bench_.plan, {})) return 0;
+  const bool fenced = !supply_.fences.capturing();
+  const Bytes allowed = shared_ && fenced ? supply_.allowance(size) : std::numeric_limits<Bytes>::max();
+  const Address at = plan_growth(size, std::min(allowed, supply_.room()), lane, fenced ? Mixing::own : Mixing::settled);
+  if (at == 0) return 0;
+  Clock clock;  // of what is there; looked at before new memory is joined with neighbours that are used elsewhere
+  arena_.merge_clocks(at, size, clock);
+  if (!supply_.fences.wait(clock, stream) || !bring(bench_.plan, {})) return 0;
   settle_in(bench_.plan, lane, {});
   if (!bench_.mapped.empty()) ++supply_.statistics.grows;
   note_mapped(JournalEntry::Action::map, stream);
-  return take_at(at, size, requested, lane, stream);
+  return hand_out(arena_.take(at, size, Extent::State::live, lane), requested);
 }
 
 // The window that lacks least, if that is at most `lack`, and in bench_.plan the new chunks for it. 0: there is none.
-Address Lake::plan_growth(Bytes size, Bytes lack, Lane lane) {
+Address Lake::plan_growth(Bytes size, Bytes lack, Lane lane, Mixing mixing) {
   const Bytes chunk = supply_.chunk_size(size);
   // Mostly no gap is long enough but the one at the arena's end, from where free space leads up to it on. There
   // best_place would find just this, at a higher cost.
   if (const Extent* end = arena_.last(); size > arena_.longest_gap() && end->state == Extent::State::hole) {
     const Extent* first = end;
-    while (first->previous != nullptr && may_use(first->previous, lane, Mixing::settled)) first = first->previous;
+    while (first->previous != nullptr && may_use(first->previous, lane, mixing)) first = first->previous;
     const bool after_hole = first->previous != nullptr && first->previous->state == Extent::State::hole;
     if (!after_hole && end->address - first->address < size) {
       const Void rest{end->address, round_up(first->address + size, supply_.page) - end->address, end->size};
@@ -39,7 +42,7 @@ Address Lake::plan_growth(Bytes size, Bytes lack, Lane lane) {
     }
   }
   const auto& [gap, window] = bench_.place;
-  if (!best_place(size, lack, lane, bench_.place)) return 0;
+  if (!best_place(size, lack, lane, mixing, bench_.place)) return 0;
   voids(gap, window, size, supply_.page, bench_.voids);
   fill(bench_.voids, {}, chunk, 0, bench_.plan);
   return window.at;

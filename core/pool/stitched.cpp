@@ -178,10 +178,8 @@ void Stitched::drop_idle() {
 // The last use of the addresses may still be running, so the mappings retire; the chunks are untouched. When the driver
 // cannot even record an event the block stays.
 bool Stitched::drop(SBlock* block) {
-  Clock clock;
-  supply_.fences.everything(clock);
   Fences::Ticket ticket;
-  if (!supply_.fences.mark(clock, ticket)) return false;
+  if (!supply_.fences.mark_everything(ticket)) return false;
   retirement_.add(std::move(ticket), {{block->address, block->size}});
   forget(block);
   return true;

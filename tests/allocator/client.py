@@ -2,6 +2,9 @@
 
 No two blocks share memory, under whatever addresses. No stream gets memory that another one may still be using, unless
 it was made to wait. Nothing is unmapped under work that has not finished. How the allocator achieves it is not known.
+
+Uses on other streams are announced (record_stream) or not. Those that are not the client orders itself, as late as it
+may: a block's own stream is made to wait for them once the block was released and the stream gets memory again.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ class Block:
     stream: int
     pieces: list[Piece]
     used_on: set[int] = field(default_factory=set)
+    unannounced: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -48,12 +52,19 @@ class Client:
         address = self.allocator.allocate(size, stream)
         assert address not in self.live
         assert self.driver.accessible(address, size)
+        self._keep_promises(stream)
         block = Block(size, stream, self.lake.physical(address, size))
         for other in self.live.values():
             assert not overlap(block.pieces, other.pieces), "two blocks share memory"
         self._assert_in_order(block)
         self.live[address] = block
         return address
+
+    def _keep_promises(self, stream: int) -> None:
+        for before in self.released:
+            if before.block.stream == stream:
+                for user in before.block.unannounced:
+                    self.driver.wait(stream, before.last_uses[user].event)
 
     def _assert_in_order(self, block: Block) -> None:
         now = Mark(self.driver, block.stream)
@@ -63,14 +74,16 @@ class Client:
             for user, last_use in before.last_uses.items():
                 if last_use.reached or user == block.stream == before.block.stream:
                     continue
-                assert user == before.block.stream, f"memory was reused while stream {user} may still use it"
+                announced = before.block.used_on - {before.block.stream}
+                assert user not in announced, f"memory was reused while stream {user} may still use it"
                 assert not now.reached, f"stream {block.stream} does not wait for stream {user}"
         now.forget()
 
     def release(self, address: int) -> None:
         """Give a block back; work issued before may still use it."""
         block = self.live.pop(address)
-        last_uses = {user: Mark(self.driver, user) for user in {block.stream} | block.used_on}
+        users = {block.stream} | block.used_on | block.unannounced
+        last_uses = {user: Mark(self.driver, user) for user in users}
         self.released.append(Released(address, block, last_uses))
         self.allocator.release(address)
 
@@ -78,6 +91,11 @@ class Client:
         """Use a block on another stream, too."""
         self.allocator.record_stream(address, stream)
         self.live[address].used_on.add(stream)
+
+    def use_silently(self, address: int, stream: int) -> None:
+        """The same without a word to the allocator, which has heard of the stream, though."""
+        self.allocator.release(self.allocator.allocate(1, stream))
+        self.live[address].unannounced.add(stream)
 
     def begin_pool(self, pool: Pool, streams: set[int]) -> None:
         """Open a private pool, unless it is open."""

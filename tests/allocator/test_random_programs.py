@@ -62,6 +62,12 @@ class Program(RuleBasedStateMachine):
     def record_stream(self, data: st.DataObject, stream: int) -> None:
         self.client.record_stream(data.draw(st.sampled_from(sorted(self.client.live))), stream)
 
+    @precondition(lambda self: self.client.live)
+    @rule(data=st.data(), stream=streams)
+    def use_silently(self, data: st.DataObject, stream: int) -> None:
+        with contextlib.suppress(OutOfMemory):
+            self.client.use_silently(data.draw(st.sampled_from(sorted(self.client.live))), stream)
+
     @rule(stream=streams, held=st.booleans())
     def work(self, stream: int, held: bool) -> None:
         (self.client.driver.hold if held else self.client.driver.finish)(stream)
@@ -103,8 +109,8 @@ def random_step(client: Client, random: Random, stream_count: int) -> None:
     """One step of a program that lives near the limit and repeats itself a little."""
     stream = random.randrange(stream_count)
     match random.choices(
-        ("allocate", "release", "elsewhere", "hold", "finish", "pool", "trim"),
-        (45, 36, 8, 4, 4, 2, 0.3),
+        ("allocate", "release", "elsewhere", "silently", "hold", "finish", "pool", "trim"),
+        (45, 36, 8, 6, 4, 4, 2, 0.3),
     ):
         case ["allocate"]:
             size = random.choice(SIZES) if random.random() < 0.7 else random.randrange(1, 60 * MIB)
@@ -117,6 +123,9 @@ def random_step(client: Client, random: Random, stream_count: int) -> None:
             client.release(random.choice(sorted(client.live)))
         case ["elsewhere"] if client.live:
             client.record_stream(random.choice(sorted(client.live)), stream)
+        case ["silently"] if client.live:
+            with contextlib.suppress(OutOfMemory):
+                client.use_silently(random.choice(sorted(client.live)), stream)
         case ["hold"]:
             client.driver.hold(stream)
         case ["finish"]:
@@ -134,7 +143,7 @@ def random_step(client: Client, random: Random, stream_count: int) -> None:
 
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize(("capacity", "limit"), [(400 * MIB, None), (64 * GIB, 400 * MIB)])
-@pytest.mark.parametrize("stream_count", [2, 10])
+@pytest.mark.parametrize("stream_count", [2, 10, 40])
 def test_long_programs(options: str, capacity: int, limit: int | None, stream_count: int) -> None:
     client = Client(Lake(options, capacity=capacity, limit=limit))
     random = Random(stream_count)

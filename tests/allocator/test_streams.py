@@ -1,13 +1,20 @@
-"""Streams: memory goes from one to another only behind a fence, and not at all while a recorded stream uses it."""
+"""Streams: memory goes from one to another only behind a fence, and not at all while a recorded stream uses it.
+
+A fence is behind everything that any stream was told before the memory was released: programs may use a block on other
+streams without a word, as long as its own stream waits for them before it uses the memory again.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from .memory import KIB, MIB, Lake, Mark, overlap
+from gmlake._core import Status
+from gmlake.errors import DriverError
+
+from .memory import GIB, KIB, MIB, Lake, Mark, overlap
 
 SIZES = [4 * KIB, 16 * MIB]
-MANY = 12  # more than have a lane of their own
+MANY = 40  # more than have a lane of their own
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -151,3 +158,100 @@ def test_recording_a_stream_of_the_crowd_counts_for_each_of_them(size: int) -> N
     lake.allocator.record_stream(block, MANY - 2)
     lake.give(block)
     assert not overlap(lake.physical(lake.take(size, MANY - 1), size), memory)
+
+
+def test_another_stream_waits_for_uses_that_nobody_announced() -> None:
+    """As with FSDP2: gradients of the reduce-scatter stream, which the optimizer reads on the default stream."""
+    default, reduce_scatter, prefetch = range(3)
+    lake = Lake(capacity=64 * MIB)
+    lake.give(lake.take(KIB, default))
+    gradient = lake.take(32 * MIB, reduce_scatter)
+    memory = lake.physical(gradient, 32 * MIB)
+    lake.driver.hold(default)
+    optimizer = Mark(lake.driver, default)
+    lake.give(gradient)
+    batch = lake.take(32 * MIB, prefetch)
+    assert overlap(lake.physical(batch, 32 * MIB), memory)
+    copy = Mark(lake.driver, prefetch)
+    assert not optimizer.reached
+    assert not copy.reached
+    lake.driver.finish(default)
+    assert copy.reached
+
+
+def test_no_address_is_unmapped_under_uses_that_nobody_announced() -> None:
+    lake = Lake(capacity=130 * MIB)
+    lake.give(lake.take(KIB, 0))
+    gradients = [lake.take(16 * MIB, 1) for _ in range(8)]
+    lake.driver.hold(0)
+    optimizer = Mark(lake.driver, 0)
+    lake.give(*gradients[::2])
+    lake.take(40 * MIB, 0)  # of the default stream itself: nothing to wait for, but old addresses must stay
+    lake.take(18 * MIB, 0)
+    assert lake.own("stitches") > 0
+    assert not optimizer.reached
+    assert all(lake.driver.accessible(gradient, 16 * MIB) for gradient in gradients[::2])
+
+
+def test_trim_waits_for_streams_that_nobody_has_heard_of() -> None:
+    """A graph is replayed on a stream that never asked for memory, and its pool goes."""
+    lake = Lake()
+    lake.allocator.begin_pool((1, 0), {1})
+    lake.give(lake.take(16 * MIB, 1))
+    lake.allocator.end_pool((1, 0))
+    lake.driver.hold(7)
+    replay = Mark(lake.driver, 7)
+    lake.allocator.release_pool((1, 0))
+    lake.allocator.trim()
+    assert replay.reached
+    lake.assert_empty()
+
+
+@pytest.mark.parametrize("known", [1, MANY])
+def test_a_capture_finds_memory_where_nothing_may_be_waited_for(known: int) -> None:
+    lake = Lake(capacity=80 * GIB)
+    for stream in range(known):
+        lake.give(lake.take(KIB, stream))
+    lake.allocator.begin_pool((1, 0), {known})
+    lake.driver.set_capturing(known, True)
+    for _ in range(3):
+        lake.give(lake.take(64 * MIB, known))
+
+
+def test_memory_that_a_capturing_stream_had_is_left_alone() -> None:
+    lake = Lake(capacity=80 * GIB)
+    block = lake.take(64 * MIB, 1)
+    lake.give(block)
+    assert lake.take(64 * MIB, 2) == block
+    lake.give(block)
+    lake.allocator.begin_pool((1, 0), {2})
+    lake.driver.set_capturing(2, True)
+    assert lake.take(64 * MIB, 1) != block
+
+
+def test_a_stream_that_was_destroyed_is_waited_for_once_and_forgotten() -> None:
+    lake = Lake(capacity=64 * MIB)
+    lake.driver.hold(1)
+    block = lake.take(32 * MIB, 1)
+    used = Mark(lake.driver, 1)
+    lake.give(block)
+    lake.driver.fail("record", 1, Status.invalid_value)  # as of a handle that nobody knows
+    lake.give(lake.take(64 * MIB, 0))
+    assert used.reached
+    assert lake.calls("synchronize") == 1
+    lake.give(lake.take(32 * MIB, 2))  # lanes 0 and 2 are fenced as ever
+    lake.give(lake.take(64 * MIB, 0))
+    assert lake.calls("synchronize") == 1
+    lake.driver.hold(1)
+    lake.give(lake.take(32 * MIB, 1))  # another stream with its handle
+    lake.take(64 * MIB, 0)
+    behind = Mark(lake.driver, 0)
+    assert not behind.reached
+
+
+def test_a_device_that_was_lost_is_not_out_of_memory() -> None:
+    lake = Lake(capacity=80 * GIB)
+    lake.driver.lose()
+    with pytest.raises(DriverError, match="an earlier error has made it unusable"):
+        lake.allocator.allocate(64 * MIB, 0)
+    assert lake.allocator.statistics()["num_ooms"] == 0

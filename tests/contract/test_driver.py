@@ -303,6 +303,13 @@ class TestOrder:
             assert driver.query(event) == OK
         assert driver.destroy_event(event) == OK
 
+    def test_the_device_as_a_whole_can_be_waited_for(self, driver: Driver) -> None:
+        event = made(driver.create_event())
+        assert driver.record(event, 0) == OK
+        assert driver.synchronize_device() == OK
+        assert driver.query(event) == OK
+        assert driver.destroy_event(event) == OK
+
     def test_no_such_event(self, driver: Driver) -> None:
         for call in (driver.query, driver.synchronize, driver.destroy_event):
             assert call(0) == REFUSED

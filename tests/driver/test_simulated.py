@@ -272,6 +272,19 @@ class TestTime:
         driver.finish(1)
         assert driver.query(waiting) == OK
 
+    def test_the_device_is_idle_when_every_stream_is(self) -> None:
+        driver = SimulatedDriver()
+        for stream in (0, 1):
+            driver.hold(stream)
+        events = [driver.create_event()[1] for _ in range(2)]
+        for stream, event in enumerate(events):
+            assert driver.record(event, stream) == OK
+        driver.set_capturing(1, True)
+        assert driver.synchronize_device() == Status.not_supported
+        driver.set_capturing(1, False)
+        assert driver.synchronize_device() == OK
+        assert [driver.query(event) for event in events] == [OK, OK]
+
     def test_synchronize_finishes_what_it_waits_for_and_no_more(self) -> None:
         driver = SimulatedDriver()
         driver.hold(1)

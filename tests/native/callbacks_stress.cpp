@@ -23,7 +23,7 @@ namespace {
 
 using namespace gmlake;
 
-constexpr std::size_t stream_count = 12;  // more than have a lane of their own
+constexpr std::size_t stream_count = 40;  // more than have a lane of their own
 
 [[noreturn]] void fail(const char* what) {
   std::fprintf(stderr, "callbacks_stress: %s\n", what);

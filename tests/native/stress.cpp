@@ -21,7 +21,7 @@ using namespace gmlake;
 using namespace gmlake::testing;
 
 constexpr int devices = 2;
-constexpr Stream streams = 10;  // more than have a lane of their own
+constexpr Stream streams = 40;  // more than have a lane of their own
 
 // One device is small, the other one large but limited to as much: an allocator may treat large ones differently.
 struct Device {

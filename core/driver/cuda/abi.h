@@ -34,6 +34,7 @@ enum class Result : int {
   not_ready = 600,
   not_permitted = 800,
   not_supported = 801,
+  capture_implicit = 906,
 };
 
 enum class Attribute : int {

@@ -48,6 +48,12 @@ Status Timeline::synchronize(Event event) {
   return Status::success;
 }
 
+Status Timeline::synchronize_all() {
+  if (!capturing_.empty()) return Status::not_supported;
+  for (const Lane& lane : lanes_) force({lane.stream, lane.issued});
+  return Status::success;
+}
+
 void Timeline::set_capturing(Stream stream, bool capturing) {
   if (capturing)
     capturing_.insert(stream);

@@ -20,6 +20,7 @@ class Timeline {
   Status query(Event event);  // an event never recorded counts as finished, as on the real device
   Status wait(Stream stream, Event event);
   Status synchronize(Event event);
+  Status synchronize_all();  // refused while a stream captures
 
   void hold(Stream stream);
   void finish(Stream stream);

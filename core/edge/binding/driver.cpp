@@ -177,6 +177,9 @@ void bind_contract(nb::module_& m) {
           },
           "stream"_a, "event"_a)
       .def(
+          "synchronize_device", [](Driver& d) { return unlocked([&] { return d.synchronize_device(); }); },
+          "Wait until all work of every stream has finished.")
+      .def(
           "synchronize",
           [](Driver& d, Number event) {
             return unlocked([&](Event e) { return d.synchronize(e); }, number(event, "event"));
@@ -218,6 +221,7 @@ void bind_simulated(nb::module_& m) {
           "call"_a, "nth"_a, "status"_a = Status::out_of_memory, "times"_a = 1,
           "Make the nth call of this kind from now (1: the next) fail, and the times - 1 after it.")
       .def("clear_faults", &SimulatedDriver::clear_faults)
+      .def("lose", &SimulatedDriver::lose, "From now on every call fails.")
       .def(
           "hold", [](SimulatedDriver& d, Number stream) { d.hold(number(stream, "stream")); }, "stream"_a,
           "Work issued on the stream from now on does not finish until finish(stream).")
