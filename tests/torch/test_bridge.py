@@ -296,6 +296,63 @@ def test_tensors_that_processes_share(gmlake: Run, native: Run, tmp_path: Path, 
     assert ours[1:] == [[7] * 5, 0]
 
 
+RETURNED = """
+import gc, json, torch, torch.multiprocessing as mp
+def child(queue, answers):
+    tensor = queue.get()
+    answers.put("taken")
+    queue.get()
+    del tensor
+    gc.collect()
+    answers.put("given back")
+    queue.get()
+if __name__ == "__main__":
+    mp.set_start_method("spawn")
+    queue, answers = mp.Queue(), mp.Queue()
+    process = mp.Process(target=child, args=(queue, answers))
+    process.start()
+    large = torch.empty(40 << 30, dtype=torch.uint8, device="cuda")
+    queue.put(large)
+    told = [answers.get()]
+    del large  # the other process has it still, so that PyTorch keeps it
+    queue.put(None)
+    told.append(answers.get())
+    larger = torch.empty(60 << 30, dtype=torch.uint8, device="cuda")
+    queue.put(None)
+    process.join()
+    print(json.dumps([told, larger.numel() >> 30, process.exitcode]))
+"""
+
+
+def test_what_other_processes_have_given_back_is_used_before_memory_runs_out(
+    tmp_path: Path, emulated: Emulated
+) -> None:
+    script = tmp_path / "returned.py"
+    script.write_text(RETURNED)
+    assert last_line(emulated(script, "--allocator", "gmlake")) == [["taken", "given back"], 60, 0]
+
+
+ELSEWHERE = """
+import json, torch
+block = torch.empty(64 << 20, dtype=torch.uint8, device="cuda:0")
+place = block.data_ptr()
+with torch.cuda.device(1):
+    for stream in (torch.cuda.current_stream(), torch.cuda.Stream()):
+        block.record_stream(stream)
+del block
+again = torch.empty(64 << 20, dtype=torch.uint8, device="cuda:0")
+torch.cuda.empty_cache()
+print(json.dumps([again.data_ptr() == place, torch.cuda.memory_reserved(0) >> 20]))
+"""
+
+
+def test_streams_of_another_device_are_waited_for(tmp_path: Path, emulated: Emulated) -> None:
+    """By the time the block is free again, so that nothing is left to wait for ever after."""
+    script = tmp_path / "elsewhere.py"
+    script.write_text(ELSEWHERE)
+    assert last_line(emulated(script, "--allocator", "gmlake", "--gpus", "2")) == [True, 64]
+
+
 PLAIN = """
 import json, torch
 from gmlake.torch import bridge

@@ -35,10 +35,13 @@ bool watched() {
 }
 
 Address allocate(const ProcessDevice& served, std::size_t size, void* stream) {
-  try {
-    return served.allocator.allocate(size, as_stream(stream));
-  } catch (const OutOfMemory&) {
-    // Answered below, where the exception is gone and no lock is held.
+  for (const bool last : {false, true}) {
+    try {
+      return served.allocator.allocate(size, as_stream(stream));
+    } catch (const OutOfMemory&) {
+      // Answered below, where the exception is gone and no lock is held.
+    }
+    if (last || !reclaim()) break;
   }
   fail_out_of_memory(served, size);
 }

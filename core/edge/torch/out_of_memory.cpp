@@ -1,6 +1,7 @@
 #include "edge/torch/out_of_memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <mutex>
 #include <string>
@@ -117,6 +118,19 @@ std::string message(const Figures& f) {
 void observe_out_of_memory(OutOfMemoryObserver observer) {
   std::lock_guard lock(observers().mutex);
   observers().all.push_back(std::move(observer));
+}
+
+namespace {
+std::atomic<Reclaimer> the_reclaimer = nullptr;
+}
+
+void reclaim_with(Reclaimer reclaimer) {
+  the_reclaimer = reclaimer;
+}
+
+bool reclaim() {
+  const Reclaimer reclaimer = the_reclaimer;
+  return reclaimer != nullptr && reclaimer();
 }
 
 void fail_out_of_memory(const ProcessDevice& device, Bytes asked) {

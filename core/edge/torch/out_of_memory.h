@@ -15,6 +15,11 @@ using OutOfMemoryObserver = std::function<void(int device, std::size_t asked, st
 // Observers are called on the allocating thread while no lock of ours is held, and stay until the process ends.
 void observe_out_of_memory(OutOfMemoryObserver observer);
 
+// Somebody who may have memory of ours to let go of is asked before a request fails. True: something was.
+using Reclaimer = bool (*)();
+void reclaim_with(Reclaimer reclaimer);
+bool reclaim();
+
 [[noreturn]] void fail_out_of_memory(const ProcessDevice& device, Bytes asked);
 
 }  // namespace gmlake

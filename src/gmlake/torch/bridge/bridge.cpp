@@ -5,9 +5,12 @@
 #include <c10/core/impl/GPUTrace.h>
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 
+#include <atomic>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -34,9 +37,48 @@ void* as_pointer(gmlake::Address address) {
   return reinterpret_cast<void*>(address);
 }
 
+// Blocks that were used on streams of other devices, whose work no event of ours can follow: these devices are waited
+// for when the block is freed. Rare enough for that, and for one look at a counter by everybody else.
+class UsedElsewhere {
+ public:
+  void note(void* block, DeviceIndex device) {
+    std::lock_guard lock(mutex_);
+    devices_[block].insert(device);
+    count_ = devices_.size();
+  }
+  void wait_for(void* block) noexcept {
+    if (C10_LIKELY(count_ == 0)) return;
+    std::unordered_set<DeviceIndex> devices;
+    {
+      std::lock_guard lock(mutex_);
+      const auto found = devices_.find(block);
+      if (found == devices_.end()) return;
+      devices = std::move(found->second);
+      devices_.erase(found);
+      count_ = devices_.size();
+    }
+    try {
+      for (const DeviceIndex device : devices) {
+        const DeviceIndex before = c10::cuda::ExchangeDevice(device);
+        c10::cuda::device_synchronize();
+        c10::cuda::ExchangeDevice(before);
+      }
+    } catch (const std::exception&) {
+      // A device that cannot even be waited for does nothing any more.
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<void*, std::unordered_set<DeviceIndex>> devices_;
+  std::atomic<std::size_t> count_ = 0;
+};
+UsedElsewhere& used_elsewhere = *new UsedElsewhere;  // for ever: blocks are freed until the very end of the process
+
 // What frees every block. PyTorch compares it to tell our blocks from others.
 void delete_block(void* block) {
   if (block == nullptr) return;
+  used_elsewhere.wait_for(block);
   if (const auto* trace = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(trace != nullptr))
     (*trace)->trace_gpu_memory_deallocation(c10::kCUDA, reinterpret_cast<uintptr_t>(block));
   gmlake_torch_delete(block);
@@ -47,6 +89,14 @@ void* new_block(size_t size, DeviceIndex device, cudaStream_t stream) {
   if (const auto* trace = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(trace != nullptr && block != nullptr))
     (*trace)->trace_gpu_memory_allocation(c10::kCUDA, reinterpret_cast<uintptr_t>(block));
   return block;
+}
+
+// Whoever registered with PyTorch for this has memory to let go of: tensors that other processes have given back.
+bool run_free_memory_callbacks() {
+  bool freed = false;
+  for (const std::string& name : c10::FreeCudaMemoryCallbacksRegistry()->Keys())
+    freed |= c10::FreeCudaMemoryCallbacksRegistry()->Create(name)->Execute();
+  return freed;
 }
 
 DeviceIndex current_device() {
@@ -168,7 +218,11 @@ class Bridge final : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAl
   }
   void raw_delete(void* block) override { delete_block(block); }
   void recordStream(const c10::DataPtr& block, c10::cuda::CUDAStream stream) override {
-    gmlake_torch_record_stream(block.get(), stream.stream());
+    if (block.get() == nullptr) return;
+    if (stream.device_index() == block.device().index())
+      gmlake_torch_record_stream(block.get(), stream.stream());
+    else
+      used_elsewhere.note(block.get(), stream.device_index());
   }
   void* getBaseAllocation(void* address, size_t* size) override { return gmlake_torch_base_allocation(address, size); }
 
@@ -307,6 +361,7 @@ extern "C" const char* gmlake_bridge_install() {
   static std::string failure;
   static auto* const kept = new std::shared_ptr<caching::CUDAAllocator>(std::make_shared<Bridge>());
   try {
+    gmlake::reclaim_with(&run_free_memory_callbacks);
     torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(*kept);
     c10::SetAllocator(c10::kCUDA, kept->get(), std::numeric_limits<uint8_t>::max());
     return nullptr;
