@@ -117,6 +117,11 @@ void make(Slot& s, int device) {
   }
 }
 
+void check(const Options& options) {
+  SimulatedDriver nowhere;  // an allocator is the judge of what its options mean
+  (void)row("gmlake").make(nowhere, options);
+}
+
 }  // namespace
 
 Options options_from_environment() {
@@ -138,12 +143,15 @@ Options options_from_environment() {
   return options;
 }
 
+void check_process_options() {
+  check(options_from_environment());
+}
+
 void set_process_option(std::string_view name, std::string_view value) {
   if (process().begun) throw InvalidArgument("option " + std::string(name) + " comes too late: a device is in use");
   Options options(row("gmlake").options);
   options.set(name, value);
-  SimulatedDriver nowhere;  // an allocator is the judge of what its options mean
-  (void)row("gmlake").make(nowhere, options);
+  check(options);
   std::lock_guard lock(process().setting);
   process().options.insert_or_assign(std::string(name), std::string(value));
 }

@@ -36,6 +36,7 @@ Options options_from_environment();
 // Goes before the environment. Throws InvalidArgument for an unknown name or an impossible value, and when a device is
 // in use, because its allocator would not hear of it.
 void set_process_option(std::string_view name, std::string_view value);
+void check_process_options();  // throws InvalidArgument for one that makes no sense
 
 // Never reserve more than this share of the device's memory. Throws InvalidArgument unless it is from 0 to 1.
 void set_process_fraction(int device, double fraction);

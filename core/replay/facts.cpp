@@ -58,7 +58,10 @@ TraceFacts examine(const TraceColumns& trace, std::size_t events) {
         requested += static_cast<Bytes>(size);
         active += round_up(static_cast<Bytes>(size), TraceFacts::active_rounding);
         facts.peak_requested = std::max(facts.peak_requested, requested);
-        facts.peak_active = std::max(facts.peak_active, active);
+        if (active > facts.peak_active) {
+          facts.peak_active = active;
+          facts.peak_event = event;
+        }
         break;
       }
       case EventKind::free:

@@ -32,9 +32,10 @@ struct TraceColumns {
 struct TraceFacts {
   static constexpr Bytes active_rounding = 512;  // PyTorch's smallest block
 
-  std::size_t ids = 0;       // all of them are below
-  Bytes peak_requested = 0;  // as asked
-  Bytes peak_active = 0;     // every size rounded up to active_rounding
+  std::size_t ids = 0;         // all of them are below
+  Bytes peak_requested = 0;    // as asked
+  Bytes peak_active = 0;       // every size rounded up to active_rounding
+  std::size_t peak_event = 0;  // after which that much is active, for the first time
 };
 
 // Throws InvalidArgument that names the event for a trace that contradicts itself.

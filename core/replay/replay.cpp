@@ -108,12 +108,14 @@ class Player {
     if (options_.map != nullptr) outcome_.map.add_changes(index, *options_.map);
   }
 
-  // Reserved memory grows only through the driver, whose counters are cheaper to watch than the statistics.
+  // Besides every so many events, the peaks. When active memory is at its own is known beforehand; reserved memory
+  // grows only through the driver, whose counters are cheaper to watch than the statistics.
   void sample(std::uint64_t index) {
     const CallCounts& counts = driver_.counts();
     const std::uint64_t grown =
         counts[static_cast<std::size_t>(Call::create)].calls + counts[static_cast<std::size_t>(Call::allocate)].calls;
-    const bool due = index % options_.sample_every == 0 || index + 1 == trace_.kind.size();
+    const bool due =
+        index % options_.sample_every == 0 || index + 1 == trace_.kind.size() || index == facts_.peak_event;
     if (!due && grown == grown_) return;
     grown_ = grown;
     const Statistics statistics = allocator_.statistics();

@@ -12,7 +12,7 @@ from gmlake._core import SimulatedDriver, make_allocator
 from gmlake.errors import InvalidArgument
 from gmlake.replay import Settings, replay
 from gmlake.replay.engine import _play, warm_rows
-from gmlake.trace import Trace
+from gmlake.trace import Trace, read_trace
 
 from .conftest import (
     ALLOCATE,
@@ -151,6 +151,14 @@ def test_a_trace_that_contradicts_itself_reaches_no_allocator(make_trace: MakeTr
 def test_an_empty_trace(make_trace: MakeTrace) -> None:
     result = replay(make_trace([]), "caching").result
     assert (result.events, result.iterations, result.peak_reserved, result.utilisation) == (0, 0, 0, 1.0)
+
+
+@pytest.mark.parametrize("allocator", ["gmlake", "paper"])
+def test_the_timeline_holds_the_peak_of_what_is_active(allocator: str) -> None:
+    """Wherever it lies between points that are a hundred events apart. Blocks may be larger than what was asked for."""
+    run = replay(read_trace("fixed"), allocator, Settings(timeline=True))
+    assert run.timeline is not None
+    assert run.timeline[:, 2].max() >= run.result.peak_active
 
 
 def test_the_timeline_holds_the_peak_and_the_end(loop_trace: Trace) -> None:

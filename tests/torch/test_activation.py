@@ -132,6 +132,7 @@ def test_disable_without_enable_is_nothing(emulated: Emulated) -> None:
         ({"GMLAKE": "perhaps"}, "GMLAKE=perhaps means nothing; expected 1, strict or 0"),
         ({"GMLAKE": "1", "GMLAKE_COLOUR": "red"}, "GMLAKE_COLOUR: unknown option 'colour'"),
         ({"GMLAKE": "1", "GMLAKE_TARGET": "much"}, "GMLAKE_TARGET: "),
+        ({"GMLAKE": "1", "GMLAKE_TARGET": "7"}, "option target must be above 0 and at most 1, not 7"),
         ({"GMLAKE": "1", "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, "told to use the allocator"),
     ],
 )

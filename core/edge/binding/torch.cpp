@@ -133,7 +133,7 @@ void bind_torch(nb::module_& m) {
       "The devices whose allocator exists.");
   m.def("set_process_option", &set_process_option, "name"_a, "value"_a,
         "An option of gmlake for this process; goes before the environment.");
-  m.def("check_process_options", [] { (void)options_from_environment(); }, "Raise InvalidArgument for a wrong one.");
+  m.def("check_process_options", &check_process_options, "Raise InvalidArgument for a wrong one.");
   m.def("set_process_fraction", &set_process_fraction, "device"_a, "fraction"_a, Unlocked());
   m.def("process_fraction", &process_fraction, "device"_a);
   m.def(
