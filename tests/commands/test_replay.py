@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -226,3 +227,16 @@ def test_help_teaches(cli: Cli) -> None:
     assert done.returncode == 0
     assert "examples:" in done.stdout
     assert "--smallest-capacity" in done.stdout
+
+
+def test_traces_of_the_same_name_are_told_apart(cli: Cli, npz: Path, tmp_path: Path) -> None:
+    for rank in ("rank0", "rank1"):
+        (tmp_path / rank).mkdir()
+        shutil.copy(npz, tmp_path / rank)
+    files = ["rank0/loop.npz", "rank1/loop.npz"]
+    done = cli("replay", *files, "--allocator", "caching", "--timeline", "t.csv", "--json")
+    assert [result["trace"] for result in json.loads(done.stdout)["results"]] == ["rank0/loop", "rank1/loop"]
+    with (tmp_path / "t.csv").open() as file:
+        assert {row["trace"] for row in csv.DictReader(file)} == {"rank0/loop", "rank1/loop"}
+    table = cli("replay", *files, "--allocator", "caching").stdout
+    assert "rank0/loop  " in table and "rank1/loop  " in table

@@ -39,7 +39,7 @@ from gmlake.replay import Settings, sweep
 from gmlake.replay.progress import ProgressDisplay
 from gmlake.replay.table import show
 from gmlake.replay.timeline import check_target, write_timelines
-from gmlake.trace import read_trace
+from gmlake.trace import read_traces
 from gmlake.waiting import waiting
 
 NAME = "replay"
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     )
     validate(allocators, settings)
     with waiting("reading", *args.traces):
-        traces = [read_trace(trace, device=args.device) for trace in args.traces]
+        traces = read_traces(args.traces, device=args.device)
     with ProgressDisplay(len(traces) * len(allocators)) as display:
         runs = sweep(traces, allocators, settings, args.jobs, display)
     if args.timeline is not None:
