@@ -29,8 +29,11 @@ def assert_works(cli: Cli, done: subprocess.CompletedProcess[str], beginning: st
 def test_after_convert(cli: Cli, npz: Path) -> None:
     done = cli("convert", npz, "-o", f"{ODD}.gmt")
     assert_works(cli, done, "look at it: ", "replay", f"{ODD}.gmt")
-    done = cli("convert", npz, "-o", f"{ODD}.json")
-    assert_works(cli, done, f"look at it: open {ODD}.json at https://pytorch.org/memory_viz, or ", f"{ODD}.json")
+    done = cli("convert", npz, "-o", f"{ODD}.pickle")
+    assert_works(cli, done, f"look at it: open {ODD}.pickle at https://pytorch.org/memory_viz, or ", f"{ODD}.pickle")
+    for unknown_to_the_viewer in (f"{ODD}.json", f"{ODD}.pickle.gz"):
+        done = cli("convert", npz, "-o", unknown_to_the_viewer)
+        assert_works(cli, done, "look at it: ", unknown_to_the_viewer)
 
 
 def test_after_replay(cli: Cli, npz: Path, tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 Reads PyTorch memory snapshots (pickle or JSON, also gzipped), RMM logs, four-column .npz files, gmlake's own
 .gmt and the bundled traces by name; the content decides, not the suffix. Writes .gmt, PyTorch snapshots
-(.pickle, .json, with .gz if you like) for the public memory viewer, .npz, and the CSV of minimalloc. The
-suffix of OUTPUT chooses the format unless --to does.
+(.pickle for the public memory viewer, which reads no others; .json; with .gz if you like), .npz, and the CSV of
+minimalloc. The suffix of OUTPUT chooses the format unless --to does.
 
   gmlake convert snapshot.pickle -o run.gmt            a recorded run, some hundred times smaller
   gmlake convert run.gmt -o run.pickle                 back, for https://pytorch.org/memory_viz

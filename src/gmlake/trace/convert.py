@@ -54,15 +54,17 @@ def convert(
         iterations=trace.iterations,
         marks_from=trace.marks_from,
         left_out=left_out,
-        look=_LOOK.get(form.name, "gmlake replay {quoted}").format(output=output, quoted=shlex.quote(str(output))),
+        look=_look(output, form.name),
     )
 
 
-_LOOK = {
-    "snapshot": "open {output} at https://pytorch.org/memory_viz, or gmlake replay {quoted}",
-    "snapshot-json": "open {output} at https://pytorch.org/memory_viz, or gmlake replay {quoted}",
-    "minimalloc": "minimalloc --capacity=BYTES --input={quoted} --output=placed.csv",
-}
+def _look(output: Path, form: str) -> str:
+    quoted = shlex.quote(str(output))
+    if form == "minimalloc":
+        return f"minimalloc --capacity=BYTES --input={quoted} --output=placed.csv"
+    # The viewer reads pickles, neither JSON nor anything gzipped.
+    viewer = f"open {output} at https://pytorch.org/memory_viz, or "
+    return f"{viewer if form == 'snapshot' and output.suffix != '.gz' else ''}gmlake replay {quoted}"
 
 
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
