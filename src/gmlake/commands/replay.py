@@ -34,7 +34,7 @@ from rich.text import Text
 
 from gmlake import _core
 from gmlake.errors import UserError
-from gmlake.hints import show_next
+from gmlake.hints import again, mention_devices, show_next
 from gmlake.replay import Settings, sweep
 from gmlake.replay.progress import ProgressDisplay
 from gmlake.replay.table import show
@@ -94,6 +94,7 @@ def run(args: argparse.Namespace) -> int:
     validate(allocators, settings)
     with waiting("reading", *args.traces):
         traces = read_traces(args.traces, device=args.device)
+    mention_devices(traces)
     with ProgressDisplay(len(traces) * len(allocators)) as display:
         runs = sweep(traces, allocators, settings, args.jobs, display)
     if args.timeline is not None:
@@ -135,10 +136,10 @@ def validate(allocators: Sequence[str], settings: Settings) -> None:
 
 def _hints(console: Console, args: argparse.Namespace) -> None:
     console.print("Driver times are modelled, not measured; memory figures do not depend on them.", style="dim")
-    again = ["gmlake", "replay", *args.traces[:3]]
     if args.timeline is not None:
         console.print(Text(f"Timeline written to {args.timeline}."), style="dim", soft_wrap=True)
     if not args.smallest_capacity:
-        show_next(console, [*again, "--smallest-capacity"])
+        over = ["-f"] if args.timeline is not None and not args.force else []  # it is there by then
+        show_next(console, again("--smallest-capacity", *over))
     elif args.timeline is None:
-        show_next(console, [*again, "--timeline", "timeline.csv"])
+        show_next(console, again("--timeline", "timeline.csv"))

@@ -11,7 +11,7 @@ from rich.table import Table
 from gmlake import _core
 from gmlake.emulator.launch import Plan
 from gmlake.emulator.session import Findings
-from gmlake.hints import show_next
+from gmlake.hints import operand, show_next
 
 WIDTH = 120  # of tables at most; a narrower terminal breaks their lines
 _MOST = 5  # places and symbols that are shown
@@ -133,4 +133,4 @@ def _show_traces(console: Console, findings: Findings) -> None:
         counts = f"{trace.events:,} events, {trace.iterations} iterations"
         console.print(f"Trace of GPU {trace.device}: [bold]{escape(trace.path)}[/] ({counts}{lost})")
     if findings.traces:
-        show_next(console, ["gmlake", "replay", findings.traces[0].path])
+        show_next(console, ["gmlake", "replay", operand(findings.traces[0].path)])

@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from gmlake.hints import mention_devices, operand
 from gmlake.trace.errors import TraceError
 from gmlake.trace.excerpt import keep_iterations
 from gmlake.trace.reading import format_to_write, read_trace, write_trace
@@ -42,6 +43,7 @@ def convert(
     if output.exists() and not force:
         raise TraceError(f"{output} exists already: choose another name, or overwrite it with -f")
     trace = read_trace(source, device=device)
+    mention_devices([trace])
     if iterations is not None:
         trace = keep_iterations(trace, parse_iterations(iterations))
     left_out = write_trace(trace, output, form.name, force=force)
@@ -59,12 +61,13 @@ def convert(
 
 
 def _look(output: Path, form: str) -> str:
-    quoted = shlex.quote(str(output))
     if form == "minimalloc":
-        return f"minimalloc --capacity=BYTES --input={quoted} --output=placed.csv"
+        return f"minimalloc --capacity=BYTES --input={shlex.quote(str(output))} --output=placed.csv"
+    replay = shlex.join(["gmlake", "replay", operand(output)])
     # The viewer reads pickles, neither JSON nor anything gzipped.
-    viewer = f"open {output} at https://pytorch.org/memory_viz, or "
-    return f"{viewer if form == 'snapshot' and output.suffix != '.gz' else ''}gmlake replay {quoted}"
+    if form != "snapshot" or output.suffix == ".gz":
+        return replay
+    return f"open {output} at https://pytorch.org/memory_viz, or {replay}"
 
 
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")

@@ -77,6 +77,7 @@ class Trace:
     name: str = ""
     source: str = ""  # the format it was read from
     device: int = 0
+    other_devices: tuple[int, ...] = ()  # of the same file, if nobody said which to take
     streams: tuple[int, ...] = (0,)  # the handle of every stream number
     pools: tuple[tuple[int, int], ...] = ()  # PyTorch's id of every pool number
     marks_from: MarksFrom = "none"
