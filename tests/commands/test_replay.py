@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .conftest import MIB, Cli, assert_refused, heed_interrupts
+from .conftest import MIB, NO_WIDTH, Cli, assert_refused, heed_interrupts
 
 KEYS_OF_THE_CONTRACT = {
     "trace",
@@ -95,6 +95,13 @@ def test_capacity_and_out_of_memory(cli: Cli, npz: Path) -> None:
     assert result["capacity"] == 50 * MIB
     assert result["warm_driver_calls"] is None
     assert "out of mem." in cli("replay", npz, "--allocator", "caching", "--capacity", "50MiB").stdout
+
+
+def test_a_pipe_gets_every_column(cli: Cli, npz: Path) -> None:
+    done = cli("replay", npz, "--capacity", "50MiB", "--smallest-capacity", env=NO_WIDTH)
+    for head in ("frag.", "active /", "out of mem.", "driver ms", "in all", "CPU", "million"):
+        assert head in done.stdout
+    assert all(line == line.rstrip() or len(line) < 300 for line in done.stdout.splitlines())
 
 
 def test_smallest_capacity(cli: Cli, npz: Path) -> None:

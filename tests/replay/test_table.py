@@ -87,7 +87,16 @@ def test_closing_sentence(results: list[Result]) -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_counts_of_driver_calls_are_never_cut(loop_trace: Trace, results: list[Result], width: int) -> None:
+@pytest.mark.parametrize("times", [1, 5])
+def test_counts_of_driver_calls_are_never_cut(loop_trace: Trace, results: list[Result], width: int, times: int) -> None:
     many = dict.fromkeys(results[0].driver_calls, 304_232)
-    text = render(loop_trace, [dataclasses.replace(result, driver_calls=many) for result in results], width, calls=True)
-    assert text.count("304,232") == len(results) * len(many)
+    shown = [dataclasses.replace(result, driver_calls=many) for result in results * times]
+    assert render(loop_trace, shown, width, calls=True).count("304,232") == len(shown) * len(many)
+
+
+def test_figures_stay_whole_beside_a_long_name(loop_trace: Trace, results: list[Result]) -> None:
+    long = dataclasses.replace(results[0], allocator="caching:max_split_size_mb=128,garbage_collection_threshold=0.8")
+    wide, narrow = (render(loop_trace, [long], width) for width in (300, 60))
+    assert long.allocator in narrow
+    row = next(line for line in wide.splitlines() if line.startswith(long.allocator)).split()
+    assert set(next(line for line in narrow.splitlines() if line.startswith(long.allocator)).split()) <= set(row)

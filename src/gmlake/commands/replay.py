@@ -39,6 +39,7 @@ from gmlake.replay import Settings, sweep
 from gmlake.replay.progress import ProgressDisplay
 from gmlake.replay.table import show
 from gmlake.replay.timeline import check_target, write_timelines
+from gmlake.terminal import standard_output
 from gmlake.trace import read_traces
 from gmlake.waiting import waiting
 
@@ -103,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"results": [result.to_json() for result in results]}, indent=2))
     else:
-        console = Console()
+        console = standard_output()
         show(traces, results, console, calls=args.calls or len(traces) == 1)
         _hints(console, args)
     return 0

@@ -42,6 +42,7 @@ from gmlake import _core
 from gmlake.errors import UserError
 from gmlake.hints import show_next
 from gmlake.replay.progress import ProgressDisplay
+from gmlake.terminal import standard_output
 from gmlake.workloads import document
 from gmlake.workloads.campaign import record_all
 from gmlake.workloads.catalogue import select, suites, workloads
@@ -119,7 +120,7 @@ def _list(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"workloads": [workload.to_json() for workload in chosen]}, indent=2))
         return 0
-    console = Console()
+    console = standard_output()
     drawn = Drawn(box=None, header_style="dim", padding=(0, 1), pad_edge=False)
     for head in ("workload", "iterations", "suites", "trace"):
         drawn.add_column(head, no_wrap=True)
@@ -157,9 +158,9 @@ def _show(args: argparse.Namespace) -> int:
         "trace": str(path) if path.exists() else "not bundled",
     }
     for name, text in lines.items():
-        Console().print(Text(f"{name:<10}", style="dim").append(text, style="default"), soft_wrap=True)
+        standard_output().print(Text(f"{name:<10}", style="dim").append(text, style="default"), soft_wrap=True)
     after = ["replay", str(path)] if path.exists() else [NAME, "record", workload.id]
-    show_next(Console(), ["gmlake", *after])
+    show_next(standard_output(), ["gmlake", *after])
     return 0
 
 
@@ -197,7 +198,7 @@ def _record(args: argparse.Namespace) -> int:
         recorded = [found.__dict__ for found in outcome.recorded]
         print(json.dumps({"recorded": recorded, "kept": outcome.kept, "failed": outcome.failed}, indent=2))
         return 1 if outcome.failed else 0
-    console = Console()
+    console = standard_output()
     for found in outcome.recorded:
         console.print(
             f"{found.id}: {found.events:,} events, {found.iterations} iterations, {found.seconds:.0f} s, "
@@ -252,7 +253,7 @@ def _run(args: argparse.Namespace) -> int:
         sums = None if summary is None else summary.to_json()
         print(json.dumps({"results": [result.to_json() for result in results], "summary": sums}, indent=2))
         return 0
-    console = Console()
+    console = standard_output()
     for table in tables(found):
         table.show(console)
     for sentence in [] if summary is None else sentences(summary):

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from gmlake import _core
 from gmlake.replay.result import MEMORY_CALLS, Result
+from gmlake.terminal import print_whole
 from gmlake.trace import Trace
 
 GIB = 2**30
@@ -54,10 +55,10 @@ def show(traces: Sequence[Trace], results: Sequence[Result], console: Console, c
     for number, trace in enumerate(traces):
         of_trace = results[number * rows : (number + 1) * rows]
         console.print(_title(trace, of_trace))
-        console.print(_table(_fit(_columns(of_trace), of_trace, console.width), of_trace))
+        print_whole(_table(_fit(_columns(of_trace), of_trace, console.width), of_trace), console)
         if calls:
             console.print("\nDriver calls in all, by kind", style="dim")
-            console.print(_call_table(of_trace, console.width))
+            print_whole(_call_table(of_trace, console.width), console)
         for line in _notes(of_trace):
             console.print(line, style="yellow")
         sentence = closing_sentence(of_trace)
