@@ -49,7 +49,9 @@ def test_missing_empty_and_not_a_file(tmp_path: Path, make_file: MakeFile) -> No
 
 @pytest.mark.parametrize("data", [b"hello", b"\x00" * 100, b"%PDF-1.4", b"a,b,c\n1,2,3\n", b"\x7fELF", b"\xff\xfe"])
 def test_other_files_are_no_traces(data: bytes, make_file: MakeFile) -> None:
-    assert "is no trace: expected" in refused(make_file("other", data))
+    message = refused(make_file("other", data))
+    assert "is no trace: expected gmlake's own format (.gmt), an .npz " in message
+    assert message.endswith(", a log of RAPIDS RMM or a memory snapshot of PyTorch")
 
 
 def test_gzip_is_unpacked_with_a_limit(make_file: MakeFile) -> None:

@@ -43,7 +43,8 @@ def read_trace(source: str | Path, *, device: int | None = None, find_marks: boo
         data = _load(path)
         form = next((row for row in READABLE if row.sniff is not None and row.sniff(data)), None)
         if form is None or form.read is None:
-            raise TraceError(f"is no trace: expected {', '.join(row.meaning for row in READABLE)}")
+            *most, last = (row.meaning for row in READABLE)
+            raise TraceError(f"is no trace: expected {', '.join(most)} or {last}")
         trace = form.read(data, stem(path), device)
     return mark_iterations(trace) if find_marks else trace
 
