@@ -25,7 +25,7 @@ MarksFrom = Literal["recorded", "periodicity", "none"]
 
 # Limits that no real trace meets; they keep a hostile file from claiming more memory than there is.
 MAX_EVENTS = 1 << 26
-MAX_SIZE = 1 << 50
+MAX_SIZE = 1 << 47  # 128 TiB, the largest request that gmlake takes
 
 
 class Kind(IntEnum):
