@@ -46,6 +46,8 @@ def read_trace(source: str | Path, *, device: int | None = None, find_marks: boo
             *most, last = (row.meaning for row in READABLE)
             raise TraceError(f"is no trace: expected {', '.join(most)} or {last}")
         trace = form.read(data, stem(path), device)
+        if len(trace) == 0:
+            raise TraceError("has no events")
     return mark_iterations(trace) if find_marks else trace
 
 
@@ -126,7 +128,7 @@ def format_to_write(path: Path, to: str | None) -> Format:
 
 def _resolve(source: str | Path) -> Path:
     path = Path(source)
-    if not path.exists() and isinstance(source, str) and source in bundled_names():
+    if (not path.exists() or path.is_dir()) and isinstance(source, str) and source in bundled_names():
         return bundled_path(source)
     return path
 
