@@ -11,6 +11,7 @@ from rich.table import Table
 from gmlake import _core
 from gmlake.emulator.launch import Plan
 from gmlake.emulator.session import Findings
+from gmlake.errors import Error
 from gmlake.hints import operand, show_next
 
 WIDTH = 120  # of tables at most; a narrower terminal breaks their lines
@@ -28,6 +29,8 @@ def show(findings: Findings, plan: Plan) -> None:
         _show_peaks(console, findings.processes)
     else:
         console.print("No process used CUDA, or none lived to report what it needed.")
+        if plan.device is None and not _has_gpu():
+            console.print("CUDA finds no GPU on this machine; --emulate DEVICE runs the command without one.")
     _show_reads(console, findings.processes, plan)
     _show_hazards(console, findings.processes)
     if findings.unimplemented:
@@ -36,6 +39,13 @@ def show(findings: Findings, plan: Plan) -> None:
         for problem in _problems(process):
             console.print(f"In process {process['pid']}: {escape(problem)}")
     _show_traces(console, findings)
+
+
+def _has_gpu() -> bool:
+    try:
+        return _core.CudaDriver.device_count() > 0
+    except Error:
+        return False
 
 
 def title(plan: Plan) -> str:
