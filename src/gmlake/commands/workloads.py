@@ -3,7 +3,7 @@
 A workload is a training job that is described completely: model, engine, strategy, GPUs, batch and lengths of texts.
 Its id says all of it: opt-13b/zero3/LR/4gpu/b88/var is OPT-13B on DeepSpeed's ZeRO-3 with LoRA (L) and recomputation
 (R), as rank 0 of 4, 88 texts in a batch, of another length in every iteration. O means offload to the host, N none of
-them. Wherever a workload is asked for, NAME is an id, the beginning of one, or a suite: paper, beyond, quick, all.
+them. Wherever a workload is asked for, NAME is an id, its first parts, or a suite: paper, beyond, quick, all.
 
 examples:
   gmlake workloads list paper
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="list | show | record | run")
 
     raw = argparse.RawDescriptionHelpFormatter
-    name = "a suite, an id, or the beginning of one, as in opt-13b/zero3"
+    name = "a suite, an id, or its first parts, as in opt-13b/zero3"
     listing = actions.add_parser("list", help="the catalogue, or a part of it", description=_list.__doc__)
     listing.add_argument("names", metavar="NAME", nargs="*", help=f"{name}; default: all")
     listing.set_defaults(what=_list)
