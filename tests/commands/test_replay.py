@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gmlake import _core
+
 from .conftest import MIB, NO_WIDTH, Cli, assert_refused, heed_interrupts
 
 KEYS_OF_THE_CONTRACT = {
@@ -229,11 +231,15 @@ def test_a_closed_pipe_is_quiet(npz: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_help_teaches(cli: Cli) -> None:
+def test_help_teaches(cli: Cli, root: Path) -> None:
     done = cli("replay", "--help")
     assert done.returncode == 0
     assert "examples:" in done.stdout
     assert "--smallest-capacity" in done.stdout
+    page = (root / "docs" / "replay.md").read_text()
+    for table in _core.cost_tables():
+        assert table.name in done.stdout
+        assert f"| `{table.name}` |" in page
 
 
 def test_traces_of_the_same_name_are_told_apart(cli: Cli, npz: Path, tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ from gmlake.trace import read_traces
 from gmlake.waiting import waiting
 
 NAME = "replay"
+COST_TABLE = "a100"
 USUAL = ("gmlake", "expandable", "caching", "paper")
 
 
@@ -63,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="search the smallest capacity that completes (slower)",
     )
-    add("--cost-table", metavar="NAME", default="a100", help="modelled cost of driver calls; default: a100")
+    add_cost_table(parser)
     add(
         "--device",
         metavar="N",
@@ -76,6 +77,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--timeline", metavar="FILE", type=Path, help="write the timeline; .csv or .json says in which form")
     add("-f", "--force", action="store_true", help="overwrite the timeline if it exists")
     add("--jobs", metavar="N", type=int, help="replays at the same time; default: one per core")
+
+
+def add_cost_table(parser: argparse.ArgumentParser) -> None:
+    """Whatever replays can be told what driver calls cost."""
+    names = ", ".join(table.name for table in _core.cost_tables())
+    text = f"modelled cost of driver calls: one of {names}; default: {COST_TABLE}"
+    parser.add_argument("--cost-table", metavar="NAME", default=COST_TABLE, help=text)
 
 
 def run(args: argparse.Namespace) -> int:

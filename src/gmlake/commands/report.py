@@ -28,13 +28,12 @@ import json
 from pathlib import Path
 
 from gmlake import report
-from gmlake.commands.replay import allocators_asked, capacity_asked, validate
+from gmlake.commands.replay import COST_TABLE, add_cost_table, allocators_asked, capacity_asked, validate
 from gmlake.errors import UserError
 from gmlake.hints import mention_devices, operand
 from gmlake.replay import Settings
 
 NAME = "report"
-COST_TABLE = "a100"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +58,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         help=f"may be repeated; 'all' means every allocator; default: {', '.join(report.ALLOCATORS)}",
     )
     add("--capacity", metavar="SIZE", help="memory of the simulated device, like 80GiB; default: without end")
-    add("--cost-table", metavar="NAME", default=COST_TABLE, help=f"modelled cost of calls; default: {COST_TABLE}")
+    add_cost_table(parser)
     add("--device", metavar="N", type=int, help="which device of a snapshot of several; default: that with most events")
     add("--jobs", metavar="N", type=int, help="replays at the same time; default: one per core")
 
