@@ -11,6 +11,11 @@ from rich.table import Table
 WIDEST = 10_000  # letters
 
 
+def counted(number: int, noun: str) -> str:
+    """'1 event', '1,024 events'."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def standard_output() -> Console:
     """Where results go. A file or a pipe has no width, unless COLUMNS says so."""
     console = Console()

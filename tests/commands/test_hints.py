@@ -32,6 +32,8 @@ def assert_works(cli: Cli, done: subprocess.CompletedProcess[str], beginning: st
 
 def test_after_convert(cli: Cli, npz: Path) -> None:
     done = cli("convert", npz, "-o", f"{ODD}.gmt")
+    assert f"{ODD}.gmt: 71 events, 29 allocations, 14 iterations, " in done.stdout
+    assert "demo.gmt: 717,238 events, " in cli("convert", "demo", "-o", "demo.gmt").stdout
     assert_works(cli, done, "look at it: ", "replay", f"{ODD}.gmt")
     done = cli("convert", npz, "-o", f"{ODD}.pickle")
     assert_works(cli, done, f"look at it: open {ODD}.pickle at https://pytorch.org/memory_viz, or ", f"{ODD}.pickle")

@@ -12,6 +12,8 @@ from gmlake.replay import Result, Settings, sweep
 from gmlake.replay.table import closing_sentence, show
 from gmlake.trace import Trace
 
+from .conftest import ALLOCATE, ITERATION, MakeTrace
+
 GIB = 2**30
 
 
@@ -51,6 +53,13 @@ def test_a_wide_terminal_shows_everything(loop_trace: Trace, results: list[Resul
     ):
         assert head in text
     assert "typed  86 events, 12 iterations" in text
+
+
+def test_one_event_is_no_events(make_trace: MakeTrace) -> None:
+    trace = make_trace([(ITERATION, 0, 0, 0), (ALLOCATE, 0, 512, 0)])
+    assert "2 events, 1 iteration;" in render(trace, [run.result for run in sweep([trace], ["caching"])], 200)
+    trace = make_trace([(ALLOCATE, 0, 512, 0)])
+    assert "  1 event;" in render(trace, [run.result for run in sweep([trace], ["caching"])], 200)
 
 
 def test_the_title_is_about_the_trace_wherever_memory_ran_out(loop_trace: Trace) -> None:

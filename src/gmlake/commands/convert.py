@@ -16,6 +16,7 @@ import argparse
 import json
 from dataclasses import asdict
 
+from gmlake.terminal import counted
 from gmlake.trace.convert import convert
 from gmlake.trace.reading import format_names
 from gmlake.waiting import waiting
@@ -48,10 +49,10 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(asdict(done)))
         return 0
-    marks = f", {done.iterations} iterations" if done.iterations else ""
+    marks = f", {counted(done.iterations, 'iteration')}" if done.iterations else ""
     found = " (found from periodicity)" if done.marks_from == "periodicity" else ""
-    counts = f"{done.events} events, {done.allocations} allocations{marks}{found}"
-    print(f"{done.output}: {counts}, {done.bytes} bytes")
+    counts = f"{counted(done.events, 'event')}, {counted(done.allocations, 'allocation')}{marks}{found}"
+    print(f"{done.output}: {counts}, {counted(done.bytes, 'byte')}")
     if done.left_out:
         print(f"left out, because the format {done.format} cannot hold them: {', '.join(done.left_out)}")
     print(f"look at it: {done.look}")

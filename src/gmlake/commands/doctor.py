@@ -43,6 +43,7 @@ NAME = "doctor"
 SHOWN = "a100-80g"  # the card that is tried
 PATIENCE = 120  # seconds; importing PyTorch from a slow disk takes long
 MARKS = {"ok": "[green]✓[/]", "missing": "[yellow]–[/]", "broken": "[red]✗[/]"}
+PLAIN_MARKS = {"ok": "[green]+[/]", "missing": "[yellow]-[/]", "broken": "[red]x[/]"}  # where there are no others
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,9 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"ok": ok, "checks": [asdict(check) for check in checks]}, indent=2))
         return 0 if ok else 1
     console = standard_output()
+    marks = MARKS if console.encoding.startswith("utf") else PLAIN_MARKS
     for check in checks:
-        console.print(f"{MARKS[check.state]} [bold]{check.name}[/]: {escape(check.found)}", highlight=False)
+        console.print(f"{marks[check.state]} [bold]{check.name}[/]: {escape(check.found)}", highlight=False)
         if check.advice:
             console.print(Padding(escape(check.advice), (0, 0, 0, 2), expand=False), style="dim")
     console.print("\nNext: gmlake replay TRACE compares allocators on a recorded run, on any machine.", style="dim")

@@ -42,7 +42,7 @@ from gmlake import _core
 from gmlake.errors import UserError
 from gmlake.hints import show_next
 from gmlake.replay.progress import ProgressDisplay
-from gmlake.terminal import standard_output
+from gmlake.terminal import counted, standard_output
 from gmlake.workloads import document
 from gmlake.workloads.campaign import record_all
 from gmlake.workloads.catalogue import select, suites, workloads
@@ -200,9 +200,9 @@ def _record(args: argparse.Namespace) -> int:
         return 1 if outcome.failed else 0
     console = standard_output()
     for found in outcome.recorded:
+        counts = f"{counted(found.events, 'event')}, {counted(found.iterations, 'iteration')}"
         console.print(
-            f"{found.id}: {found.events:,} events, {found.iterations} iterations, {found.seconds:.0f} s, "
-            f"{found.host_bytes / 2**30:.1f} GiB of this machine",
+            f"{found.id}: {counts}, {found.seconds:.0f} s, {found.host_bytes / 2**30:.1f} GiB of this machine",
             soft_wrap=True,
         )
     if outcome.kept:
@@ -258,7 +258,8 @@ def _run(args: argparse.Namespace) -> int:
         table.show(console)
     for sentence in [] if summary is None else sentences(summary):
         console.print(sentence, style="bold", soft_wrap=True)
-    took = f"{missing} of {len(results)} replays in {time.monotonic() - started:.0f} s, the others were kept"
+    kept_ones = ", the others were kept" if missing < len(results) else ""
+    took = f"{missing} of {len(results)} replays in {time.monotonic() - started:.0f} s{kept_ones}"
     console.print(f"\n{took}. Driver times are modelled, not measured.", style="dim", soft_wrap=True)
     show_next(console, ["gmlake", NAME, "show", chosen[0].id])
     return 0

@@ -13,6 +13,7 @@ from gmlake.emulator.launch import Plan
 from gmlake.emulator.session import Findings
 from gmlake.errors import Error
 from gmlake.hints import operand, show_next
+from gmlake.terminal import counted
 
 WIDTH = 120  # of tables at most; a narrower terminal breaks their lines
 _MOST = 5  # places and symbols that are shown
@@ -140,7 +141,7 @@ def _problems(process: dict[str, Any]) -> list[str]:
 def _show_traces(console: Console, findings: Findings) -> None:
     for trace in findings.traces:
         lost = "; older events were lost, because PyTorch's history was full" if trace.beginning_lost else ""
-        counts = f"{trace.events:,} events, {trace.iterations} iterations"
+        counts = f"{counted(trace.events, 'event')}, {counted(trace.iterations, 'iteration')}"
         console.print(f"Trace of GPU {trace.device}: [bold]{escape(trace.path)}[/] ({counts}{lost})")
     if findings.traces:
         show_next(console, ["gmlake", "replay", operand(findings.traces[0].path)])

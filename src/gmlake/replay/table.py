@@ -15,7 +15,7 @@ from rich.text import Text
 
 from gmlake import _core
 from gmlake.replay.result import MEMORY_CALLS, Result
-from gmlake.terminal import print_whole
+from gmlake.terminal import counted, print_whole
 from gmlake.trace import Trace
 
 GIB = 2**30
@@ -70,9 +70,10 @@ def show(traces: Sequence[Trace], results: Sequence[Result], console: Console, c
 def _title(trace: Trace, results: Sequence[Result]) -> Text:
     requested, active = _core.trace_peaks(trace.kind, trace.id, trace.size, trace.stream)
     capacity = results[0].capacity
+    iterations = f", {counted(trace.iterations, 'iteration')}" if trace.iterations else ""
     text = Text(trace.name, style="bold cyan")
     text.append(
-        f"  {len(trace):,} events{f', {trace.iterations} iterations' if trace.iterations else ''}; "
+        f"  {counted(len(trace), 'event')}{iterations}; "
         f"peak requested {_gib(requested)} GiB, active {_gib(active)} GiB"
         f"{f'; on a device of {_gib(capacity)} GiB' if capacity else ''}",
         style="default",
