@@ -23,6 +23,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from gmlake import __version__
 from gmlake.errors import Error, InvalidArgument, UserError
 
 FAILURE, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -85,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="gmlake", description=__doc__, formatter_class=raw)
     parser.set_defaults(run=None)
+    parser.add_argument("--version", action="version", version=f"gmlake {__version__}")
     verbs = parser.add_subparsers(metavar="VERB", parser_class=Parser)
     for command in COMMANDS:
         text = command.__doc__ or ""

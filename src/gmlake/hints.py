@@ -1,14 +1,37 @@
-"""What to do next, as a command that can be pasted into a shell, whatever the names in it are."""
+"""What to do next, as a command that can be pasted into a shell, whatever the names in it are; what was chosen."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
+
+from gmlake.trace import Trace
 
 
 def show_next(console: Console, words: Sequence[str]) -> None:
     """Print the command in one line; a Text, because brackets and colons of a name would be taken for markup."""
     console.print(Text(f"Next: {shlex.join(words)}"), style="dim", soft_wrap=True)
+
+
+def again(*options: str) -> list[str]:
+    """The command that was given, with more options: whatever else was asked is asked again."""
+    return ["gmlake", sys.argv[1], *options, *sys.argv[2:]]
+
+
+def operand(file: str | Path) -> str:
+    """A file as a word of a command, never to be taken for an option."""
+    return f"./{file}" if str(file).startswith("-") else str(file)
+
+
+def mention_devices(traces: Iterable[Trace]) -> None:
+    """Say on stderr which device of a snapshot was taken where nobody chose one of several."""
+    for trace in traces:
+        if trace.other_devices:
+            others = ", ".join(map(str, trace.other_devices))
+            taken = f"{trace.name}: device {trace.device} is taken, the one with most events"
+            print(f"gmlake: {taken}; --device takes another ({others})", file=sys.stderr)

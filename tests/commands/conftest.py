@@ -14,6 +14,7 @@ import pytest
 
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 MIB = 2**20
+NO_WIDTH = {"COLUMNS": ""}  # a pipe as it is
 
 
 @pytest.fixture

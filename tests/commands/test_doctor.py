@@ -45,6 +45,12 @@ def test_what_is_missing_is_no_failure(cli: Cli) -> None:
     assert "Next: gmlake replay" in done.stdout
 
 
+def test_marks_can_be_told_apart_without_unicode(cli: Cli) -> None:
+    done = cli("doctor", env={"CUDA_VISIBLE_DEVICES": "", "PYTHONIOENCODING": "ascii"})
+    assert done.stdout.startswith("+ gmlake: ")
+    assert "?" not in done.stdout
+
+
 def test_the_emulated_device_without_pytorch(cli: Cli, tmp_path: Path) -> None:
     """A torch that is no CUDA build hides the one that is there."""
     (tmp_path / "torch" / "lib").mkdir(parents=True)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from gmlake import __version__
 from gmlake.commands import COMMANDS
 
 from .conftest import Cli, assert_refused
@@ -17,6 +18,11 @@ def test_no_verb_shows_the_verbs(cli: Cli) -> None:
     assert done.returncode == 2
     for command in COMMANDS:
         assert command.NAME in done.stderr
+
+
+def test_version(cli: Cli) -> None:
+    done = cli("--version")
+    assert (done.returncode, done.stdout) == (0, f"gmlake {__version__}\n")
 
 
 def test_unknown_verb(cli: Cli) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from .conftest import MIB, Cli, assert_refused, heed_interrupts
+from gmlake import _core
+
+from .conftest import MIB, NO_WIDTH, Cli, assert_refused, heed_interrupts
 
 KEYS_OF_THE_CONTRACT = {
     "trace",
@@ -94,6 +97,13 @@ def test_capacity_and_out_of_memory(cli: Cli, npz: Path) -> None:
     assert result["capacity"] == 50 * MIB
     assert result["warm_driver_calls"] is None
     assert "out of mem." in cli("replay", npz, "--allocator", "caching", "--capacity", "50MiB").stdout
+
+
+def test_a_pipe_gets_every_column(cli: Cli, npz: Path) -> None:
+    done = cli("replay", npz, "--capacity", "50MiB", "--smallest-capacity", env=NO_WIDTH)
+    for head in ("frag.", "active /", "out of mem.", "driver ms", "in all", "CPU", "million"):
+        assert head in done.stdout
+    assert all(line == line.rstrip() or len(line) < 300 for line in done.stdout.splitlines())
 
 
 def test_smallest_capacity(cli: Cli, npz: Path) -> None:
@@ -221,8 +231,25 @@ def test_a_closed_pipe_is_quiet(npz: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_help_teaches(cli: Cli) -> None:
+def test_help_teaches(cli: Cli, root: Path) -> None:
     done = cli("replay", "--help")
     assert done.returncode == 0
     assert "examples:" in done.stdout
     assert "--smallest-capacity" in done.stdout
+    page = (root / "docs" / "replay.md").read_text()
+    for table in _core.cost_tables():
+        assert table.name in done.stdout
+        assert f"| `{table.name}` |" in page
+
+
+def test_traces_of_the_same_name_are_told_apart(cli: Cli, npz: Path, tmp_path: Path) -> None:
+    for rank in ("rank0", "rank1"):
+        (tmp_path / rank).mkdir()
+        shutil.copy(npz, tmp_path / rank)
+    files = ["rank0/loop.npz", "rank1/loop.npz"]
+    done = cli("replay", *files, "--allocator", "caching", "--timeline", "t.csv", "--json")
+    assert [result["trace"] for result in json.loads(done.stdout)["results"]] == ["rank0/loop", "rank1/loop"]
+    with (tmp_path / "t.csv").open() as file:
+        assert {row["trace"] for row in csv.DictReader(file)} == {"rank0/loop", "rank1/loop"}
+    table = cli("replay", *files, "--allocator", "caching").stdout
+    assert "rank0/loop  " in table and "rank1/loop  " in table

@@ -24,6 +24,15 @@ def test_streams_are_untouched(cli: Cli) -> None:
     assert "No process used CUDA" in done.stderr
 
 
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has a CUDA device")
+def test_without_a_gpu_the_emulated_one_is_named(cli: Cli) -> None:
+    assert "--emulate DEVICE runs the command without one" in cli("run", "--", "true").stderr
+
+
+def test_stacks_need_a_trace(cli: Cli) -> None:
+    assert_refused(cli("run", "--stacks", "--", "true"), "--stacks says where the allocations of a trace come from")
+
+
 def test_arguments_need_no_dashes(cli: Cli) -> None:
     done = cli("run", *PYTHON, "import sys; print(sys.argv[1:])", "--emulate", "-x", "--")
     assert done.stdout == "['--emulate', '-x', '--']\n"

@@ -19,7 +19,7 @@ from gmlake.emulator.standins import stand_ins
 from gmlake.top import Process, look
 from gmlake.top.boards import NotABoard, parse
 
-from .conftest import MIB, Cli, assert_refused, heed_interrupts
+from .conftest import MIB, NO_WIDTH, Cli, assert_refused, heed_interrupts
 
 NAME = f"train{os.getpid()}.py"  # other processes of this user may be seen as well
 
@@ -159,6 +159,8 @@ def test_once_prints_a_table_and_json_the_same_figures(cli: Cli, child: Child) -
     assert (done.returncode, done.stderr) == (0, "")
     row = next(line for line in done.stdout.splitlines() if str(child.pid) in line.split())
     assert NAME in row and "64.00 MiB" in row and "1.00 GiB" in row
+    piped = cli("top", "--once", env=NO_WIDTH).stdout.splitlines()
+    assert "peak" in piped[0] and "out of memory" in piped[0]
     narrow = cli("top", "--once", env={"COLUMNS": "60"}).stdout
     assert "64.00 MiB" in narrow and max(map(len, narrow.splitlines())) <= 60, narrow
     line = json.loads(cli("top", "--once", "--json").stdout)

@@ -52,9 +52,10 @@ def test_run_prints_the_tables_and_keeps_the_results(cli: Cli, tmp_path: Path) -
     assert (first.returncode, first.stderr) == (0, "")
     for text in ("Beyond the paper", "Smallest capacity", "Driver calls", "On 4 workloads GMLake reserves"):
         assert text in first.stdout
-    assert "16 of 16 replays" in first.stdout
+    assert "Peak reserved memory in GiB" in first.stdout
+    assert "16 of 16 replays" in first.stdout and "were kept" not in first.stdout
     again = cli("workloads", "run", "tiny", "--state", "state")
-    assert "0 of 16 replays" in again.stdout
+    assert "0 of 16 replays" in again.stdout and ", the others were kept." in again.stdout
     tables = [done.stdout.partition("replays in")[0].rpartition("\n")[0] for done in (first, again)]
     assert tables[0] == tables[1]
 

@@ -26,7 +26,7 @@ def test_results_come_in_the_order_of_the_arguments(loop_trace: Trace, make_trac
 
 
 def test_a_bad_trace_ends_the_sweep_with_its_error(loop_trace: Trace, make_trace: MakeTrace) -> None:
-    with pytest.raises(InvalidArgument, match="allocation 3 is freed but not live"):
+    with pytest.raises(InvalidArgument, match=r"^typed on caching: .*allocation 3 is freed but not live"):
         sweep([loop_trace, make_trace([(FREE, 3, 0, 0)])], ["caching"], jobs=2)
 
 

@@ -12,6 +12,8 @@ from gmlake.replay import Result, Settings, sweep
 from gmlake.replay.table import closing_sentence, show
 from gmlake.trace import Trace
 
+from .conftest import ALLOCATE, ITERATION, MakeTrace
+
 GIB = 2**30
 
 
@@ -53,6 +55,13 @@ def test_a_wide_terminal_shows_everything(loop_trace: Trace, results: list[Resul
     assert "typed  86 events, 12 iterations" in text
 
 
+def test_one_event_is_no_events(make_trace: MakeTrace) -> None:
+    trace = make_trace([(ITERATION, 0, 0, 0), (ALLOCATE, 0, 512, 0)])
+    assert "2 events, 1 iteration;" in render(trace, [run.result for run in sweep([trace], ["caching"])], 200)
+    trace = make_trace([(ALLOCATE, 0, 512, 0)])
+    assert "  1 event;" in render(trace, [run.result for run in sweep([trace], ["caching"])], 200)
+
+
 def test_the_title_is_about_the_trace_wherever_memory_ran_out(loop_trace: Trace) -> None:
     runs = sweep([loop_trace], ["caching"], Settings(capacity=40 * 2**20))
     assert (runs[0].result.iterations, loop_trace.iterations) == (1, 12)
@@ -87,7 +96,16 @@ def test_closing_sentence(results: list[Result]) -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_counts_of_driver_calls_are_never_cut(loop_trace: Trace, results: list[Result], width: int) -> None:
+@pytest.mark.parametrize("times", [1, 5])
+def test_counts_of_driver_calls_are_never_cut(loop_trace: Trace, results: list[Result], width: int, times: int) -> None:
     many = dict.fromkeys(results[0].driver_calls, 304_232)
-    text = render(loop_trace, [dataclasses.replace(result, driver_calls=many) for result in results], width, calls=True)
-    assert text.count("304,232") == len(results) * len(many)
+    shown = [dataclasses.replace(result, driver_calls=many) for result in results * times]
+    assert render(loop_trace, shown, width, calls=True).count("304,232") == len(shown) * len(many)
+
+
+def test_figures_stay_whole_beside_a_long_name(loop_trace: Trace, results: list[Result]) -> None:
+    long = dataclasses.replace(results[0], allocator="caching:max_split_size_mb=128,garbage_collection_threshold=0.8")
+    wide, narrow = (render(loop_trace, [long], width) for width in (300, 60))
+    assert long.allocator in narrow
+    row = next(line for line in wide.splitlines() if line.startswith(long.allocator)).split()
+    assert set(next(line for line in narrow.splitlines() if line.startswith(long.allocator)).split()) <= set(row)

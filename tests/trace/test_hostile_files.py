@@ -47,9 +47,24 @@ def test_missing_empty_and_not_a_file(tmp_path: Path, make_file: MakeFile) -> No
     assert "is not a file" in refused(tmp_path / "pipe")
 
 
+def test_a_folder_does_not_hide_a_bundled_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "demo").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert read_trace("demo").name == "demo"
+
+
+@pytest.mark.parametrize("name", ["trace.gmt", "trace.npz"])
+def test_a_trace_without_events(name: str, make_trace: MakeTrace, make_file: MakeFile, tmp_path: Path) -> None:
+    write_trace(make_trace([]), tmp_path / name)
+    assert "has no events" in refused(tmp_path / name)
+    assert "has no events" in refused(make_file("log.csv", b"Thread,Time,Action,Pointer,Size,Stream\n"))
+
+
 @pytest.mark.parametrize("data", [b"hello", b"\x00" * 100, b"%PDF-1.4", b"a,b,c\n1,2,3\n", b"\x7fELF", b"\xff\xfe"])
 def test_other_files_are_no_traces(data: bytes, make_file: MakeFile) -> None:
-    assert "is no trace: expected" in refused(make_file("other", data))
+    message = refused(make_file("other", data))
+    assert "is no trace: expected gmlake's own format (.gmt), an .npz " in message
+    assert message.endswith(", a log of RAPIDS RMM or a memory snapshot of PyTorch")
 
 
 def test_gzip_is_unpacked_with_a_limit(make_file: MakeFile) -> None:

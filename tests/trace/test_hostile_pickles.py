@@ -46,6 +46,13 @@ def test_plain_types_are_admitted(protocol: int) -> None:
     assert plain_pickle.load(pickle.dumps(SNAPSHOT, protocol)) == SNAPSHOT
 
 
+@pytest.mark.parametrize("protocol", [0, 1])
+@pytest.mark.parametrize("value", [{"segments": [], "device_traces": []}, [{"address": 1}], {}, []])
+def test_old_protocols_are_named(protocol: int, value: object, make_file: MakeFile) -> None:
+    with pytest.raises(TraceError, match="is a pickle of protocol 0 or 1, expected 2 to 5"):
+        read_trace(make_file("old.pickle", pickle.dumps(value, protocol)))
+
+
 @pytest.mark.parametrize("protocol", [2, 4])
 def test_every_plain_value_comes_back(protocol: int) -> None:
     numbers = [0, 255, 256, 65535, 65536, -1, 2**31 - 1, 2**31, -(2**31), 2**40, 2**47, 2**62, -(2**50)]

@@ -22,13 +22,13 @@ SIZES = st.one_of(st.integers(1, 2000), st.sampled_from([1 << 20, 2 << 20, 1 << 
 
 @st.composite
 def traces(draw: st.DrawFn, kinds: frozenset[Kind] = frozenset(Kind), initial: bool = True) -> Trace:
-    """A program of up to 60 steps that allocates, frees and does whatever else `kinds` allows."""
+    """A program of 1 to 60 steps that allocates, frees and does whatever else `kinds` allows."""
     rows: list[tuple[int, int, int, int]] = []
     live: list[int] = []
     made = 0
     open_pool: int | None = None
     first = draw(st.integers(0, 5)) if initial else 0
-    for step in range(draw(st.integers(0, 60)) + first):
+    for step in range(draw(st.integers(0 if first else 1, 60)) + first):
         kind = Kind.ALLOCATE if step < first else draw(st.sampled_from(sorted(kinds)))
         if kind in (Kind.FREE, Kind.RECORD_STREAM) and live:
             which = draw(st.integers(0, len(live) - 1))

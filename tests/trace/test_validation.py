@@ -8,7 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gmlake import _core
+from gmlake.replay import sweep
 from gmlake.trace import CallSites, Frame, Trace, TraceError, validate
+from gmlake.trace.trace import MAX_SIZE
 
 MakeTrace = Callable[..., Trace]
 GOOD = [(0, 0, 512, 0), (0, 1, 100, 0), (3, 1, 0, 0), (1, 0, 0, 0), (1, 1, 0, 0)]
@@ -30,7 +33,7 @@ def test_a_good_trace_passes(make_trace: MakeTrace) -> None:
         ([(0, 0, 8, 0), (0, 0, 8, 0)], "event 1 allocates id 0, expected 1"),
         ([(0, 0, 0, 0)], "event 0 allocates 0 bytes"),
         ([(0, 0, -5, 0)], "event 0 allocates -5 bytes"),
-        ([(0, 0, 1 << 60, 0)], "expected 1 to"),
+        ([(0, 0, MAX_SIZE + 1, 0)], "expected 1 to"),
         ([(0, 0, 8, 0), (1, 0, 8, 0)], "event 1 has size 8 but allocates nothing"),
         ([(0, 0, 8, 3)], "event 0 is on stream 3, expected below 1"),
         ([(9, 0, 0, 0)], "event 0 is of kind 9, expected 0 to 7"),
@@ -44,6 +47,13 @@ def test_what_contradicts_itself_is_named(
 ) -> None:
     with pytest.raises(TraceError, match=message):
         validate(make_trace(rows))
+
+
+def test_every_size_that_is_valid_can_be_replayed(make_trace: MakeTrace) -> None:
+    largest = make_trace([(0, 0, MAX_SIZE, 0)])
+    validate(largest)
+    allocators = [row.name for row in _core.catalogue()]
+    assert [run.result.allocator for run in sweep([largest], allocators)] == allocators
 
 
 def test_pools_end_only_when_open(make_trace: MakeTrace) -> None:

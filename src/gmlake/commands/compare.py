@@ -54,7 +54,7 @@ from gmlake.emulator.execution import NotStarted, check_command
 from gmlake.emulator.launch import ALLOCATORS, environment
 from gmlake.emulator.summary import WIDTH
 from gmlake.errors import Error, UserError
-from gmlake.hints import show_next
+from gmlake.hints import again, operand, show_next
 from gmlake.output import check_target, write_whole
 from gmlake.trace import read_trace
 
@@ -217,7 +217,7 @@ def _write_html(args: argparse.Namespace, trials: list[Trial]) -> None:
 def _hints(args: argparse.Namespace, trials: list[Trial], console: Console) -> None:
     traces = [trace.path for trial in trials for trace in trial.done.findings.traces]
     if traces and args.keep is not None:
-        show_next(console, ["gmlake", "replay", traces[0]])
+        show_next(console, ["gmlake", "replay", operand(traces[0])])
     elif args.emulate is not None and not args.smallest_memory and any(t.outcome == COMPLETED for t in trials):
         over = ["-f"] if (args.html or args.keep) and not args.force else []  # what this run wrote is there by then
-        show_next(console, ["gmlake", NAME, "--smallest-memory", *over, *sys.argv[2:]])
+        show_next(console, again("--smallest-memory", *over))

@@ -2,8 +2,8 @@
 
 Reads PyTorch memory snapshots (pickle or JSON, also gzipped), RMM logs, four-column .npz files, gmlake's own
 .gmt and the bundled traces by name; the content decides, not the suffix. Writes .gmt, PyTorch snapshots
-(.pickle, .json, with .gz if you like) for the public memory viewer, .npz, and the CSV of minimalloc. The
-suffix of OUTPUT chooses the format unless --to does.
+(.pickle for the public memory viewer, which reads no others; .json; with .gz if you like), .npz, and the CSV of
+minimalloc. The suffix of OUTPUT chooses the format unless --to does.
 
   gmlake convert snapshot.pickle -o run.gmt            a recorded run, some hundred times smaller
   gmlake convert run.gmt -o run.pickle                 back, for https://pytorch.org/memory_viz
@@ -16,6 +16,7 @@ import argparse
 import json
 from dataclasses import asdict
 
+from gmlake.terminal import counted
 from gmlake.trace.convert import convert
 from gmlake.trace.reading import format_names
 from gmlake.waiting import waiting
@@ -48,10 +49,10 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(asdict(done)))
         return 0
-    marks = f", {done.iterations} iterations" if done.iterations else ""
+    marks = f", {counted(done.iterations, 'iteration')}" if done.iterations else ""
     found = " (found from periodicity)" if done.marks_from == "periodicity" else ""
-    counts = f"{done.events} events, {done.allocations} allocations{marks}{found}"
-    print(f"{done.output}: {counts}, {done.bytes} bytes")
+    counts = f"{counted(done.events, 'event')}, {counted(done.allocations, 'allocation')}{marks}{found}"
+    print(f"{done.output}: {counts}, {counted(done.bytes, 'byte')}")
     if done.left_out:
         print(f"left out, because the format {done.format} cannot hold them: {', '.join(done.left_out)}")
     print(f"look at it: {done.look}")

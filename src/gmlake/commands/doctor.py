@@ -27,7 +27,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 
@@ -37,12 +36,14 @@ from gmlake.emulator.devices import find_device
 from gmlake.emulator.launch import Plan, environment, native_library, torch_libraries
 from gmlake.emulator.standins import find_torch
 from gmlake.errors import Error, UserError
+from gmlake.terminal import standard_output
 from gmlake.torch.bridge.building import build, turned_off
 
 NAME = "doctor"
 SHOWN = "a100-80g"  # the card that is tried
 PATIENCE = 120  # seconds; importing PyTorch from a slow disk takes long
 MARKS = {"ok": "[green]✓[/]", "missing": "[yellow]–[/]", "broken": "[red]✗[/]"}
+PLAIN_MARKS = {"ok": "[green]+[/]", "missing": "[yellow]-[/]", "broken": "[red]x[/]"}  # where there are no others
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,12 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"ok": ok, "checks": [asdict(check) for check in checks]}, indent=2))
         return 0 if ok else 1
-    console = Console()
+    console = standard_output()
+    marks = MARKS if console.encoding.startswith("utf") else PLAIN_MARKS
     for check in checks:
-        console.print(f"{MARKS[check.state]} [bold]{check.name}[/]: {escape(check.found)}", highlight=False)
+        console.print(f"{marks[check.state]} [bold]{check.name}[/]: {escape(check.found)}", highlight=False)
         if check.advice:
-            console.print(Padding(escape(check.advice), (0, 0, 0, 2)), style="dim")
+            console.print(Padding(escape(check.advice), (0, 0, 0, 2), expand=False), style="dim")
     console.print("\nNext: gmlake replay TRACE compares allocators on a recorded run, on any machine.", style="dim")
     if checks[-1].state == "ok":
         console.print(f"Or: gmlake run --emulate {SHOWN} -- python train.py shows what a script needs.", style="dim")

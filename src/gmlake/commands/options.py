@@ -18,11 +18,11 @@ import json
 import os
 from dataclasses import asdict, dataclass
 
-from rich.console import Console
 from rich.table import Table
 
 from gmlake import _core
 from gmlake.errors import InvalidArgument, UserError
+from gmlake.terminal import standard_output
 
 NAME = "options"
 OURS = "gmlake"
@@ -78,7 +78,7 @@ def _setting(allocator: str, option: _core.OptionRow) -> Setting:
 
 
 def _show(rows: list[_core.CatalogueRow], settings: list[Setting]) -> None:
-    console = Console()
+    console = standard_output()
     for row in rows:
         console.print(f"[bold cyan]{row.name}[/]  {row.meaning}")
         table = Table(box=None, header_style="dim", padding=(0, 1))

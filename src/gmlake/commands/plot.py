@@ -28,8 +28,9 @@ import shlex
 from pathlib import Path
 
 from gmlake import plot, report
-from gmlake.commands.report import add_inputs, settings_asked
+from gmlake.commands.report import add_inputs, inputs_again, settings_asked
 from gmlake.errors import UserError
+from gmlake.hints import mention_devices
 
 NAME = "plot"
 __doc__ = (__doc__ or "").replace("KINDS", "\n".join(f"  {kind:14} {text}" for kind, text in plot.KINDS.items()))
@@ -58,13 +59,14 @@ def run(args: argparse.Namespace) -> int:
     plot.check_library()
     allocators, settings = settings_asked(args)
     subjects = report.gather(args.inputs, allocators, settings, args.device, args.jobs)
+    mention_devices(subject.trace for subject in subjects if subject.trace is not None)
     plot.write(subjects, args.kind, args.output, look)
     if args.json:
         results = [result.to_json() for subject in subjects for result in subject.results]
         print(json.dumps({"picture": str(args.output), "kind": args.kind, "results": results}, indent=2))
         return 0
     print(f"Picture: {args.output} ({plot.KINDS[args.kind]})")
-    print(f"Next: {shlex.join(['gmlake', 'report', *args.inputs[:3], '-o', 'report.html'])}")
+    print(f"Next: {shlex.join(['gmlake', 'report', *inputs_again(args), '-o', 'report.html'])}")
     return 0
 
 

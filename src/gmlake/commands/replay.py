@@ -34,15 +34,17 @@ from rich.text import Text
 
 from gmlake import _core
 from gmlake.errors import UserError
-from gmlake.hints import show_next
+from gmlake.hints import again, mention_devices, show_next
 from gmlake.replay import Settings, sweep
 from gmlake.replay.progress import ProgressDisplay
 from gmlake.replay.table import show
 from gmlake.replay.timeline import check_target, write_timelines
-from gmlake.trace import read_trace
+from gmlake.terminal import standard_output
+from gmlake.trace import read_traces
 from gmlake.waiting import waiting
 
 NAME = "replay"
+COST_TABLE = "a100"
 USUAL = ("gmlake", "expandable", "caching", "paper")
 
 
@@ -62,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="search the smallest capacity that completes (slower)",
     )
-    add("--cost-table", metavar="NAME", default="a100", help="modelled cost of driver calls; default: a100")
+    add_cost_table(parser)
     add(
         "--device",
         metavar="N",
@@ -75,6 +77,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--timeline", metavar="FILE", type=Path, help="write the timeline; .csv or .json says in which form")
     add("-f", "--force", action="store_true", help="overwrite the timeline if it exists")
     add("--jobs", metavar="N", type=int, help="replays at the same time; default: one per core")
+
+
+def add_cost_table(parser: argparse.ArgumentParser) -> None:
+    """Whatever replays can be told what driver calls cost."""
+    names = ", ".join(table.name for table in _core.cost_tables())
+    text = f"modelled cost of driver calls: one of {names}; default: {COST_TABLE}"
+    parser.add_argument("--cost-table", metavar="NAME", default=COST_TABLE, help=text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,7 +102,8 @@ def run(args: argparse.Namespace) -> int:
     )
     validate(allocators, settings)
     with waiting("reading", *args.traces):
-        traces = [read_trace(trace, device=args.device) for trace in args.traces]
+        traces = read_traces(args.traces, device=args.device)
+    mention_devices(traces)
     with ProgressDisplay(len(traces) * len(allocators)) as display:
         runs = sweep(traces, allocators, settings, args.jobs, display)
     if args.timeline is not None:
@@ -102,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"results": [result.to_json() for result in results]}, indent=2))
     else:
-        console = Console()
+        console = standard_output()
         show(traces, results, console, calls=args.calls or len(traces) == 1)
         _hints(console, args)
     return 0
@@ -135,10 +145,10 @@ def validate(allocators: Sequence[str], settings: Settings) -> None:
 
 def _hints(console: Console, args: argparse.Namespace) -> None:
     console.print("Driver times are modelled, not measured; memory figures do not depend on them.", style="dim")
-    again = ["gmlake", "replay", *args.traces[:3]]
     if args.timeline is not None:
         console.print(Text(f"Timeline written to {args.timeline}."), style="dim", soft_wrap=True)
     if not args.smallest_capacity:
-        show_next(console, [*again, "--smallest-capacity"])
+        over = ["-f"] if args.timeline is not None and not args.force else []  # it is there by then
+        show_next(console, again("--smallest-capacity", *over))
     elif args.timeline is None:
-        show_next(console, [*again, "--timeline", "timeline.csv"])
+        show_next(console, again("--timeline", "timeline.csv"))

@@ -28,8 +28,9 @@ import json
 from pathlib import Path
 
 from gmlake import report
-from gmlake.commands.replay import allocators_asked, capacity_asked, validate
+from gmlake.commands.replay import COST_TABLE, add_cost_table, allocators_asked, capacity_asked, validate
 from gmlake.errors import UserError
+from gmlake.hints import mention_devices, operand
 from gmlake.replay import Settings
 
 NAME = "report"
@@ -57,9 +58,21 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         help=f"may be repeated; 'all' means every allocator; default: {', '.join(report.ALLOCATORS)}",
     )
     add("--capacity", metavar="SIZE", help="memory of the simulated device, like 80GiB; default: without end")
-    add("--cost-table", metavar="NAME", default="a100", help="modelled cost of driver calls; default: a100")
+    add_cost_table(parser)
     add("--device", metavar="N", type=int, help="which device of a snapshot of several; default: that with most events")
     add("--jobs", metavar="N", type=int, help="replays at the same time; default: one per core")
+
+
+def inputs_again(args: argparse.Namespace) -> list[str]:
+    """The words that ask for the same inputs, replayed in the same way."""
+    words = [operand(name) for name in args.inputs]
+    for spec in args.allocator or ():
+        words += ["--allocator", spec]
+    for option in ("capacity", "cost_table", "device"):
+        value = getattr(args, option)
+        if value is not None and value != COST_TABLE:
+            words += [f"--{option.replace('_', '-')}", str(value)]
+    return words
 
 
 def settings_asked(args: argparse.Namespace) -> tuple[list[str], Settings]:
@@ -82,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
     report.check_target(args.output, (".html", ".htm"), args.force)
     allocators, settings = settings_asked(args)
     subjects = report.gather(args.inputs, allocators, settings, args.device, args.jobs)
+    mention_devices(subject.trace for subject in subjects if subject.trace is not None)
     report.write_subjects(subjects, args.output, args.title)
     if args.json:
         results = [result.to_json() for subject in subjects for result in subject.results]

@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--allocator", choices=ALLOCATORS, help="who serves the memory; default: gmlake, with --emulate torch")
     add("--record", metavar="TRACE", type=Path, help="write the allocator's history as a trace (.gmt)")
-    add("--stacks", action="store_true", help="also record where allocations come from (slower)")
+    add("--stacks", action="store_true", help="with --record, also where allocations come from (slower)")
     add("--hazards", action="store_true", help="report memory that two streams use without order")
     add("--leaks", action="store_true", help="report at the end what was not given back")
     add("--json", metavar="FILE", nargs="?", const="-", help="the report as JSON, to FILE or else to stdout")
@@ -106,6 +106,8 @@ def _check(args: argparse.Namespace) -> None:
     report = None if args.json in (None, "-") else Path(args.json)
     if report is not None:
         check_target(report, args.force)
+    if args.stacks and args.record is None:
+        raise UserError("--stacks says where the allocations of a trace come from; add --record TRACE")
     if args.record is not None:
         _check_record(args.record, report, args.force)
 

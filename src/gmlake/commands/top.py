@@ -28,13 +28,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from gmlake import _core
 from gmlake.errors import UserError
+from gmlake.terminal import standard_output
 from gmlake.top import Broken, Process, look
 
 NAME = "top"
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(interval: float, once: bool) -> None:
-    console = Console()
+    console = standard_output()
     if once or not console.is_terminal:
         console.print(picture(*look(), console.width))
         return

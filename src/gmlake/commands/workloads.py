@@ -3,7 +3,7 @@
 A workload is a training job that is described completely: model, engine, strategy, GPUs, batch and lengths of texts.
 Its id says all of it: opt-13b/zero3/LR/4gpu/b88/var is OPT-13B on DeepSpeed's ZeRO-3 with LoRA (L) and recomputation
 (R), as rank 0 of 4, 88 texts in a batch, of another length in every iteration. O means offload to the host, N none of
-them. Wherever a workload is asked for, NAME is an id, the beginning of one, or a suite: paper, beyond, quick, all.
+them. Wherever a workload is asked for, NAME is an id, its first parts, or a suite: paper, beyond, quick, all.
 
 examples:
   gmlake workloads list paper
@@ -42,6 +42,7 @@ from gmlake import _core
 from gmlake.errors import UserError
 from gmlake.hints import show_next
 from gmlake.replay.progress import ProgressDisplay
+from gmlake.terminal import counted, standard_output
 from gmlake.workloads import document
 from gmlake.workloads.campaign import record_all
 from gmlake.workloads.catalogue import select, suites, workloads
@@ -63,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="list | show | record | run")
 
     raw = argparse.RawDescriptionHelpFormatter
-    name = "a suite, an id, or the beginning of one, as in opt-13b/zero3"
+    name = "a suite, an id, or its first parts, as in opt-13b/zero3"
     listing = actions.add_parser("list", help="the catalogue, or a part of it", description=_list.__doc__)
     listing.add_argument("names", metavar="NAME", nargs="*", help=f"{name}; default: all")
     listing.set_defaults(what=_list)
@@ -119,7 +120,7 @@ def _list(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({"workloads": [workload.to_json() for workload in chosen]}, indent=2))
         return 0
-    console = Console()
+    console = standard_output()
     drawn = Drawn(box=None, header_style="dim", padding=(0, 1), pad_edge=False)
     for head in ("workload", "iterations", "suites", "trace"):
         drawn.add_column(head, no_wrap=True)
@@ -157,9 +158,9 @@ def _show(args: argparse.Namespace) -> int:
         "trace": str(path) if path.exists() else "not bundled",
     }
     for name, text in lines.items():
-        Console().print(Text(f"{name:<10}", style="dim").append(text, style="default"), soft_wrap=True)
+        standard_output().print(Text(f"{name:<10}", style="dim").append(text, style="default"), soft_wrap=True)
     after = ["replay", str(path)] if path.exists() else [NAME, "record", workload.id]
-    show_next(Console(), ["gmlake", *after])
+    show_next(standard_output(), ["gmlake", *after])
     return 0
 
 
@@ -197,11 +198,11 @@ def _record(args: argparse.Namespace) -> int:
         recorded = [found.__dict__ for found in outcome.recorded]
         print(json.dumps({"recorded": recorded, "kept": outcome.kept, "failed": outcome.failed}, indent=2))
         return 1 if outcome.failed else 0
-    console = Console()
+    console = standard_output()
     for found in outcome.recorded:
+        counts = f"{counted(found.events, 'event')}, {counted(found.iterations, 'iteration')}"
         console.print(
-            f"{found.id}: {found.events:,} events, {found.iterations} iterations, {found.seconds:.0f} s, "
-            f"{found.host_bytes / 2**30:.1f} GiB of this machine",
+            f"{found.id}: {counts}, {found.seconds:.0f} s, {found.host_bytes / 2**30:.1f} GiB of this machine",
             soft_wrap=True,
         )
     if outcome.kept:
@@ -252,12 +253,13 @@ def _run(args: argparse.Namespace) -> int:
         sums = None if summary is None else summary.to_json()
         print(json.dumps({"results": [result.to_json() for result in results], "summary": sums}, indent=2))
         return 0
-    console = Console()
+    console = standard_output()
     for table in tables(found):
         table.show(console)
     for sentence in [] if summary is None else sentences(summary):
         console.print(sentence, style="bold", soft_wrap=True)
-    took = f"{missing} of {len(results)} replays in {time.monotonic() - started:.0f} s, the others were kept"
+    kept_ones = ", the others were kept" if missing < len(results) else ""
+    took = f"{missing} of {len(results)} replays in {time.monotonic() - started:.0f} s{kept_ones}"
     console.print(f"\n{took}. Driver times are modelled, not measured.", style="dim", soft_wrap=True)
     show_next(console, ["gmlake", NAME, "show", chosen[0].id])
     return 0

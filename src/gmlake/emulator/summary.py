@@ -11,7 +11,9 @@ from rich.table import Table
 from gmlake import _core
 from gmlake.emulator.launch import Plan
 from gmlake.emulator.session import Findings
-from gmlake.hints import show_next
+from gmlake.errors import Error
+from gmlake.hints import operand, show_next
+from gmlake.terminal import counted
 
 WIDTH = 120  # of tables at most; a narrower terminal breaks their lines
 _MOST = 5  # places and symbols that are shown
@@ -28,6 +30,8 @@ def show(findings: Findings, plan: Plan) -> None:
         _show_peaks(console, findings.processes)
     else:
         console.print("No process used CUDA, or none lived to report what it needed.")
+        if plan.device is None and not _has_gpu():
+            console.print("CUDA finds no GPU on this machine; --emulate DEVICE runs the command without one.")
     _show_reads(console, findings.processes, plan)
     _show_hazards(console, findings.processes)
     if findings.unimplemented:
@@ -36,6 +40,13 @@ def show(findings: Findings, plan: Plan) -> None:
         for problem in _problems(process):
             console.print(f"In process {process['pid']}: {escape(problem)}")
     _show_traces(console, findings)
+
+
+def _has_gpu() -> bool:
+    try:
+        return _core.CudaDriver.device_count() > 0
+    except Error:
+        return False
 
 
 def title(plan: Plan) -> str:
@@ -130,7 +141,7 @@ def _problems(process: dict[str, Any]) -> list[str]:
 def _show_traces(console: Console, findings: Findings) -> None:
     for trace in findings.traces:
         lost = "; older events were lost, because PyTorch's history was full" if trace.beginning_lost else ""
-        counts = f"{trace.events:,} events, {trace.iterations} iterations"
+        counts = f"{counted(trace.events, 'event')}, {counted(trace.iterations, 'iteration')}"
         console.print(f"Trace of GPU {trace.device}: [bold]{escape(trace.path)}[/] ({counts}{lost})")
     if findings.traces:
-        show_next(console, ["gmlake", "replay", findings.traces[0].path])
+        show_next(console, ["gmlake", "replay", operand(findings.traces[0].path)])

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
+from gmlake.errors import Error
 from gmlake.replay.engine import USUAL, Run, Settings, replay
 from gmlake.replay.progress import ProgressDisplay
 from gmlake.trace import Trace
@@ -61,6 +62,8 @@ def replay_pairs(
                 with one_at_a_time:
                     finished(number, run)
             return run
+        except Error as error:
+            raise type(error)(f"{trace.name} on {allocator}: {error}") from error
         finally:
             if display is not None:
                 display.end(number)

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from gmlake import _core
 from gmlake.replay.result import MEMORY_CALLS, Result
+from gmlake.terminal import counted, print_whole
 from gmlake.trace import Trace
 
 GIB = 2**30
@@ -54,10 +55,10 @@ def show(traces: Sequence[Trace], results: Sequence[Result], console: Console, c
     for number, trace in enumerate(traces):
         of_trace = results[number * rows : (number + 1) * rows]
         console.print(_title(trace, of_trace))
-        console.print(_table(_fit(_columns(of_trace), of_trace, console.width), of_trace))
+        print_whole(_table(_fit(_columns(of_trace), of_trace, console.width), of_trace), console)
         if calls:
             console.print("\nDriver calls in all, by kind", style="dim")
-            console.print(_call_table(of_trace, console.width))
+            print_whole(_call_table(of_trace, console.width), console)
         for line in _notes(of_trace):
             console.print(line, style="yellow")
         sentence = closing_sentence(of_trace)
@@ -69,9 +70,10 @@ def show(traces: Sequence[Trace], results: Sequence[Result], console: Console, c
 def _title(trace: Trace, results: Sequence[Result]) -> Text:
     requested, active = _core.trace_peaks(trace.kind, trace.id, trace.size, trace.stream)
     capacity = results[0].capacity
+    iterations = f", {counted(trace.iterations, 'iteration')}" if trace.iterations else ""
     text = Text(trace.name, style="bold cyan")
     text.append(
-        f"  {len(trace):,} events{f', {trace.iterations} iterations' if trace.iterations else ''}; "
+        f"  {counted(len(trace), 'event')}{iterations}; "
         f"peak requested {_gib(requested)} GiB, active {_gib(active)} GiB"
         f"{f'; on a device of {_gib(capacity)} GiB' if capacity else ''}",
         style="default",

@@ -9,16 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gmlake.errors import UserError
-from gmlake.output import readable
 from gmlake.replay import Result, Settings, sweep
 from gmlake.replay.engine import Run
 from gmlake.replay.progress import ProgressDisplay
-from gmlake.trace import Trace, read_trace
+from gmlake.trace import Trace, names_of, read_trace
 from gmlake.waiting import waiting
 
 ALLOCATORS = ("gmlake", "expandable", "caching", "paper")
@@ -51,8 +50,9 @@ def gather(
     """Read and replay; one subject per trace, and per trace that saved results are about."""
     settings = settings or Settings(memory_map=True)
     found: list[Subject | Trace] = []
+    names = iter(names_of([source for source in inputs if isinstance(source, (str, Path))]))
     for source in inputs:
-        found += _read(source, device)
+        found += _from_file(source, next(names), device) if isinstance(source, (str, Path)) else _given(source)
     traces = [item for item in found if isinstance(item, Trace)]
     with ProgressDisplay(len(traces) * len(allocators)) as display:
         runs = iter(sweep(traces, allocators, settings, jobs, display) if traces else ())
@@ -65,21 +65,21 @@ def gather(
     return subjects
 
 
-def _read(source: Input, device: int | None) -> Sequence[Subject | Trace]:
-    if isinstance(source, Trace):
-        return [source]
-    if not isinstance(source, (str, Path)):
-        return _by_trace(list(source))
+def _given(source: Trace | Sequence[Result]) -> Sequence[Subject | Trace]:
+    return [source] if isinstance(source, Trace) else _by_trace(list(source))
+
+
+def _from_file(source: str | Path, name: str, device: int | None) -> Sequence[Subject | Trace]:
     path = Path(source)
     if path.is_file():
         with path.open("rb") as file:
             if _OURS.match(file.read(200)):
-                return _saved(path)
+                return _saved(path, name)
     with waiting("reading", path):
-        return [read_trace(source, device=device)]
+        return [replace(read_trace(source, device=device), name=name)]
 
 
-def _saved(path: Path) -> list[Subject]:
+def _saved(path: Path, name: str) -> list[Subject]:
     if path.stat().st_size > _LONGEST_JSON:
         raise UserError(f"{path}: is too long for results; at most {_LONGEST_JSON >> 20} MiB are read")
     try:
@@ -96,7 +96,7 @@ def _saved(path: Path) -> list[Subject]:
     processes = data.get("processes")
     if not isinstance(processes, list) or not all(_is_process(process) for process in processes):
         raise UserError(f"{path}: holds no processes; was it made by gmlake run --json?")
-    return [Subject(readable(path.stem), processes=tuple(processes))]
+    return [Subject(name, processes=tuple(processes))]
 
 
 def _by_trace(results: list[Result]) -> list[Subject]:

@@ -14,7 +14,7 @@ from gmlake.output import check_target
 def record(path: str | Path, *, device: int = 0, max_entries: int = 10_000_000, force: bool = False) -> Iterator[None]:
     """Write the allocations and frees of one device inside the `with` to a file; its suffix says in which format.
 
-    .gmt is ours and the smallest, .pickle and .json open in PyTorch's memory viewer; `gmlake replay FILE` reads all.
+    .gmt is ours and the smallest, .pickle opens in PyTorch's memory viewer; `gmlake replay FILE` reads all, .json too.
     Blocks that were in use before are part of the trace. With more than `max_entries` events the oldest are dropped.
     """
     from gmlake.torch import activation, history, snapshot

@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from gmlake.hints import mention_devices, operand
 from gmlake.trace.errors import TraceError
 from gmlake.trace.excerpt import keep_iterations
 from gmlake.trace.reading import format_to_write, read_trace, write_trace
@@ -42,6 +43,7 @@ def convert(
     if output.exists() and not force:
         raise TraceError(f"{output} exists already: choose another name, or overwrite it with -f")
     trace = read_trace(source, device=device)
+    mention_devices([trace])
     if iterations is not None:
         trace = keep_iterations(trace, parse_iterations(iterations))
     left_out = write_trace(trace, output, form.name, force=force)
@@ -54,15 +56,18 @@ def convert(
         iterations=trace.iterations,
         marks_from=trace.marks_from,
         left_out=left_out,
-        look=_LOOK.get(form.name, "gmlake replay {quoted}").format(output=output, quoted=shlex.quote(str(output))),
+        look=_look(output, form.name),
     )
 
 
-_LOOK = {
-    "snapshot": "open {output} at https://pytorch.org/memory_viz, or gmlake replay {quoted}",
-    "snapshot-json": "open {output} at https://pytorch.org/memory_viz, or gmlake replay {quoted}",
-    "minimalloc": "minimalloc --capacity=BYTES --input={quoted} --output=placed.csv",
-}
+def _look(output: Path, form: str) -> str:
+    if form == "minimalloc":
+        return f"minimalloc --capacity=BYTES --input={shlex.quote(str(output))} --output=placed.csv"
+    replay = shlex.join(["gmlake", "replay", operand(output)])
+    # The viewer reads pickles, neither JSON nor anything gzipped.
+    if form != "snapshot" or output.suffix == ".gz":
+        return replay
+    return f"open {output} at https://pytorch.org/memory_viz, or {replay}"
 
 
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")

@@ -10,17 +10,19 @@ from __future__ import annotations
 import gzip
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from gmlake.errors import UserError
-from gmlake.output import readable, write_whole
+from gmlake.output import write_whole
 from gmlake.trace.bundled import bundled_names, bundled_path
 from gmlake.trace.errors import TraceError
 from gmlake.trace.formats import FORMATS, READABLE, WRITABLE, Format, snapshot
 from gmlake.trace.formats.snapshot_history import History
 from gmlake.trace.iterations import mark_iterations
+from gmlake.trace.naming import distinct_names, stem
 from gmlake.trace.trace import Kind, Trace
 
 _MAX_FILE = 2 << 30
@@ -41,9 +43,25 @@ def read_trace(source: str | Path, *, device: int | None = None, find_marks: boo
         data = _load(path)
         form = next((row for row in READABLE if row.sniff is not None and row.sniff(data)), None)
         if form is None or form.read is None:
-            raise TraceError(f"is no trace: expected {', '.join(row.meaning for row in READABLE)}")
-        trace = form.read(data, _stem(path), device)
+            *most, last = (row.meaning for row in READABLE)
+            raise TraceError(f"is no trace: expected {', '.join(most)} or {last}")
+        trace = form.read(data, stem(path), device)
+        if len(trace) == 0:
+            raise TraceError("has no events")
     return mark_iterations(trace) if find_marks else trace
+
+
+def read_traces(sources: Sequence[str | Path], *, device: int | None = None) -> list[Trace]:
+    """The traces of several files, under names that tell them apart."""
+    return [
+        replace(read_trace(source, device=device), name=name)
+        for source, name in zip(sources, names_of(sources), strict=True)
+    ]
+
+
+def names_of(sources: Sequence[str | Path]) -> list[str]:
+    """What the traces of these sources are called beside each other."""
+    return distinct_names([_resolve(source) for source in sources])
 
 
 def read_history(source: str | Path, *, device: int | None = None) -> History:
@@ -53,7 +71,7 @@ def read_history(source: str | Path, *, device: int | None = None) -> History:
         data = _load(path)
         if not snapshot.sniff(data):
             raise TraceError("is not a memory snapshot")
-        return snapshot.read_history(data, _stem(path), device)
+        return snapshot.read_history(data, stem(path), device)
 
 
 def write_trace(trace: Trace, path: str | Path, to: str | None = None, *, force: bool = False) -> list[str]:
@@ -110,16 +128,9 @@ def format_to_write(path: Path, to: str | None) -> Format:
 
 def _resolve(source: str | Path) -> Path:
     path = Path(source)
-    if not path.exists() and isinstance(source, str) and source in bundled_names():
+    if (not path.exists() or path.is_dir()) and isinstance(source, str) and source in bundled_names():
         return bundled_path(source)
     return path
-
-
-def _stem(path: Path) -> str:
-    name = path.name
-    for suffix in (".gz", ".json", ".pickle", ".pkl", ".gmt", ".npz", ".csv", ".snapshot"):
-        name = name.removesuffix(suffix)
-    return readable(name or path.name)
 
 
 def _load(path: Path) -> bytes:

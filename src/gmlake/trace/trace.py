@@ -25,7 +25,7 @@ MarksFrom = Literal["recorded", "periodicity", "none"]
 
 # Limits that no real trace meets; they keep a hostile file from claiming more memory than there is.
 MAX_EVENTS = 1 << 26
-MAX_SIZE = 1 << 50
+MAX_SIZE = 1 << 47  # 128 TiB, the largest request that gmlake takes
 
 
 class Kind(IntEnum):
@@ -77,6 +77,7 @@ class Trace:
     name: str = ""
     source: str = ""  # the format it was read from
     device: int = 0
+    other_devices: tuple[int, ...] = ()  # of the same file, if nobody said which to take
     streams: tuple[int, ...] = (0,)  # the handle of every stream number
     pools: tuple[tuple[int, int], ...] = ()  # PyTorch's id of every pool number
     marks_from: MarksFrom = "none"

@@ -28,7 +28,7 @@ TITLES = {
     "batches": "Batches",
 }
 _ORDER = {"scale-out": "gpus", "batches": "batch"}
-_RESERVED = "Peak reserved memory (utilisation %); saved: PyTorch's default less GMLake."
+_RESERVED = "Peak reserved memory in GiB (utilisation %), published ones in GB; saved: PyTorch's default less GMLake."
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _capacities(chosen: Sequence[Case], allocators: Sequence[str]) -> Table:
         for case in chosen
         if any(result.smallest_capacity for result in case.results.values())
     ]
-    note = "The smallest device on which the run completes (peak active memory as % of it)."
+    note = "The smallest device on which the run completes, in GiB (peak active memory as % of it)."
     return Table("Smallest capacity", note, ("workload", *allocators), tuple(rows))
 
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console
-from rich.measure import Measurement
 from rich.table import Table as Drawn
 from rich.text import Text
 
-_WIDEST = 1000  # letters
+from gmlake.terminal import print_whole, width_of
 
 
 @dataclass(frozen=True)
@@ -28,14 +27,9 @@ class Table:
         console.print(Text(self.title, style="bold cyan"))
         console.print(Text(self.note, style="dim"))
         drawn = self._drawn(str)
-        wide = console.options.update(max_width=_WIDEST)
-        if Measurement.get(console, wide, drawn).maximum > console.width:
+        if width_of(drawn, console) > console.width:
             drawn = self._drawn(lambda head: head.replace(" ", "\n"))
-        # Rather lines that the terminal breaks than cells without their figures.
-        needed = Measurement.get(console, wide, drawn).maximum
-        if needed > console.width:
-            console = Console(file=console.file, width=needed)
-        console.print(drawn)
+        print_whole(drawn, console)
 
     def _drawn(self, written: Callable[[str], str]) -> Drawn:
         drawn = Drawn(box=box.SIMPLE_HEAD, header_style="dim", padding=(0, 1), pad_edge=False)

@@ -30,19 +30,19 @@ class Format:
 
 
 FORMATS: tuple[Format, ...] = (
-    Format("gmlake", ".gmt", "gmlake's own: small, exact", gmlake.sniff, gmlake.read, gmlake.write),
-    Format("npz", ".npz", "numpy columns kind, id, size, stream", npz.sniff, npz.read, npz.write),
-    Format("rmm", ".csv", "the log of RAPIDS RMM", rmm.sniff, rmm.read),
+    Format("gmlake", ".gmt", "gmlake's own format (.gmt)", gmlake.sniff, gmlake.read, gmlake.write),
+    Format("npz", ".npz", "an .npz of the columns kind, id, size and stream", npz.sniff, npz.read, npz.write),
+    Format("rmm", ".csv", "a log of RAPIDS RMM", rmm.sniff, rmm.read),
     Format(
         "snapshot",
         ".pickle",
-        "PyTorch's memory snapshot",
+        "a memory snapshot of PyTorch",
         snapshot.sniff,
         snapshot.read,
         snapshot_write.write_pickle,
         _IN_SNAPSHOTS,
     ),
-    Format("snapshot-json", ".json", "the same as JSON", write=snapshot_write.write_json, holds=_IN_SNAPSHOTS),
+    Format("snapshot-json", ".json", "a memory snapshot as JSON", write=snapshot_write.write_json, holds=_IN_SNAPSHOTS),
     Format(
         "minimalloc",
         ".csv",

@@ -24,11 +24,16 @@ _RUN = re.compile(rb"(?:%b|(?:%b){2}\x86|%b){1,4000}" % (_PLAIN, _INTEGER, _INTE
 _LENGTH_BYTES = {0x8C: 1, ord("X"): 4, 0x8D: 8}  # strings, by the width of their length
 _WITH_ARGUMENT, _LONGEST = b"KMJ\x8ahqjrG\x95", 10  # admitted, but they do not match when they are cut off
 _LONG_BINPUT, _STOP = ord("r"), ord(".")
+_OLD = (b"(d", b"(l", b"}q", b"]q")  # how a dict or a list begins in protocols 0 and 1, which have no head
 
 
 def sniff(data: bytes) -> bool:
-    """Does it begin as a pickle of protocol 2 to 5?"""
-    return len(data) > 1 and data[0] == 0x80 and 2 <= data[1] <= 5
+    """Does it begin as a pickle of protocol 2 to 5, or is it an older one?"""
+    return (len(data) > 1 and data[0] == 0x80 and 2 <= data[1] <= 5) or _is_old(data)
+
+
+def _is_old(data: bytes) -> bool:
+    return data.startswith(_OLD) and data.endswith(b".")
 
 
 def load(data: bytes) -> Any:
@@ -49,6 +54,8 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def _admit(data: bytes) -> None:
+    if _is_old(data):
+        raise TraceError("is a pickle of protocol 0 or 1, expected 2 to 5: load it and dump it again with protocol=4")
     if data.count(b"}") + data.count(b"]") > len(data) // 4 + 64:
         raise TraceError("is a pickle of almost nothing but empty lists and dicts, expected a memory snapshot")
     position, end = 2, len(data)

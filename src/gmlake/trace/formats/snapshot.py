@@ -8,6 +8,7 @@ annotations.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from gmlake.trace.errors import TraceError
@@ -38,6 +39,7 @@ def read_history(data: bytes, name: str, device: int | None) -> History:
     traces = _list(snapshot, "device_traces")
     if not all(isinstance(trace, list) for trace in traces):
         raise TraceError("has 'device_traces' that are not lists of events")
+    chosen = device is not None
     if device is None:
         device = max(range(len(traces)), key=lambda number: len(traces[number]), default=0)
     elif not 0 <= device < len(traces):
@@ -45,7 +47,9 @@ def read_history(data: bytes, name: str, device: int | None) -> History:
     if not traces or not traces[device]:
         raise TraceError(_NO_HISTORY)
     segments = [segment for segment in _list(snapshot, "segments") if _on_device(segment, device)]
-    return read_device(snapshot, traces[device], segments, device, name)
+    history = read_device(snapshot, traces[device], segments, device, name)
+    others = tuple(number for number, trace in enumerate(traces) if trace and number != device)
+    return history if chosen else replace(history, trace=replace(history.trace, other_devices=others))
 
 
 def _list(snapshot: dict[Any, Any], key: str) -> list[Any]:

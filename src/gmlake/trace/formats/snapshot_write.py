@@ -1,4 +1,4 @@
-"""A trace as a PyTorch memory snapshot that the public memory viewer opens: pickle or JSON, plain types only.
+"""A trace as a PyTorch memory snapshot: a pickle of plain types, which the public memory viewer opens, or JSON.
 
 Events get the addresses of `gmlake.trace.placement`, a segment per stream and pool covers them, and
 `segments` is the state after the last event. What was live at the beginning has no event of its own, as in a

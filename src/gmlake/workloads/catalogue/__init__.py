@@ -69,7 +69,7 @@ def suites() -> dict[str, list[Workload]]:
 
 
 def select(names: list[str]) -> list[Workload]:
-    """The workloads of these ids, beginnings of ids and suites, each once."""
+    """The workloads of these ids, first parts of ids and suites, each once."""
     chosen: dict[str, Workload] = {}
     for name in names:
         matching = list(_matching(name))
