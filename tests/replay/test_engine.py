@@ -153,6 +153,12 @@ def test_an_empty_trace(make_trace: MakeTrace) -> None:
     assert (result.events, result.iterations, result.peak_reserved, result.utilisation) == (0, 0, 0, 1.0)
 
 
+def test_memory_without_end_has_addresses_without_end(make_trace: MakeTrace) -> None:
+    """Expandable segments reserve 2.25 TiB of them for each stream and pool."""
+    trace = make_trace([(ALLOCATE, number, 512 if number % 2 else 4 * MIB, number // 2) for number in range(400)])
+    assert replay(trace, "expandable").result.out_of_memory is None
+
+
 @pytest.mark.parametrize("allocator", ["gmlake", "paper"])
 def test_the_timeline_holds_the_peak_of_what_is_active(allocator: str) -> None:
     """Wherever it lies between points that are a hundred events apart. Blocks may be larger than what was asked for."""

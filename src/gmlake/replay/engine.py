@@ -22,6 +22,7 @@ CHECKS = 2000  # calls of check() in one replay; every event of a short trace
 SAMPLES = 4000  # points of a timeline, besides the peaks
 SHORT = 0.02  # seconds; what takes less is timed again, because the first times are mostly page faults and cold caches
 TURNS = 25  # at most
+ENDLESS = 1 << 60  # bytes of addresses: expandable segments take terabytes of them for every stream
 
 Progress = Callable[[str, int], None]  # what is running, events fed
 
@@ -76,7 +77,10 @@ def replay(trace: Trace, allocator: str, settings: Settings = USUAL, progress: P
 def _play(
     trace: Trace, allocator: str, settings: Settings, capacity: int | None, progress: Progress | None
 ) -> _core.ReplayOutcome:
-    driver = _core.SimulatedDriver(capacity=capacity, cost_table=settings.cost_table)
+    if capacity is None:
+        driver = _core.SimulatedDriver(address_space=ENDLESS, cost_table=settings.cost_table)
+    else:
+        driver = _core.SimulatedDriver(capacity=capacity, cost_table=settings.cost_table)
     if settings.memory_map:
         driver.keep_places()
     events = len(trace.kind)
