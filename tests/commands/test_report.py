@@ -38,6 +38,18 @@ def test_results_that_were_saved_make_a_page(cli: Cli, npz: Path, tmp_path: Path
     assert (tmp_path / "report.html").stat().st_size > 50_000
 
 
+def test_saved_results_of_traces_that_share_a_name_stay_apart(cli: Cli, npz: Path, tmp_path: Path) -> None:
+    printed = (cli("replay", trace, "--json", "--capacity", "1GiB").stdout for trace in (npz, "snapshot"))
+    loop, short = ([result | {"trace": "run"} for result in json.loads(text)["results"]] for text in printed)
+    assert [result["out_of_memory"] is None for result in loop + short] == [True] * 4 + [False] * 4
+    other = [result | {"peak_active": 7} for result in loop]
+    mixed = [result for pair in zip(loop, other, strict=True) for result in pair]
+    for results, subjects in ((loop, 1), (loop + short, 2), (loop + loop, 2), (mixed, 2), ([loop[0], other[1]], 2)):
+        (tmp_path / "results.json").write_text(json.dumps({"results": results}))
+        done = cli("report", "results.json", "-o", "report.html", "-f")
+        assert (done.returncode, done.stdout.count("run: ")) == (0, subjects), done.stdout
+
+
 def test_several_inputs_make_one_page(cli: Cli, npz: Path) -> None:
     done = cli("report", npz, "snapshot", "-o", "report.html", "--allocator", "native")
     assert done.returncode == 0

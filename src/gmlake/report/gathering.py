@@ -100,8 +100,23 @@ def _saved(path: Path) -> list[Subject]:
 
 
 def _by_trace(results: list[Result]) -> list[Subject]:
-    names = dict.fromkeys(result.trace for result in results)
-    return [Subject(name, tuple(result for result in results if result.trace == name)) for name in names]
+    """Results of one name together, but for those that cannot be of one trace: files may share a name."""
+    groups: list[list[Result]] = []
+    for result in results:
+        own = next((group for group in reversed(groups) if all(_of_one_trace(result, other) for other in group)), None)
+        if own is None:
+            groups.append([result])
+        else:
+            own.append(result)
+    return [Subject(group[0].trace, tuple(group)) for group in groups]
+
+
+def _of_one_trace(one: Result, other: Result) -> bool:
+    if one.trace != other.trace or one.allocator == other.allocator:
+        return False
+    if not (one.completed and other.completed):  # one that ran out of memory saw a part of it
+        return True
+    return (one.events, one.peak_requested, one.peak_active) == (other.events, other.peak_requested, other.peak_active)
 
 
 def _is_process(process: Any) -> bool:
