@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from gmlake.plot.overtime import shown
-from gmlake.plot.style import Theme, bytes_axis, events_axis, panels, size_text
+from gmlake.plot.style import NARROW, Theme, bytes_axis, events_axis, panels, room, size_text, titled
 from gmlake.replay.engine import Run
 from gmlake.report import Subject, figures, palette
 from gmlake.trace.trace import I64
@@ -39,18 +39,20 @@ def memory_map(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
         )
         for panel, run in zip(row, subject.runs, strict=True):
             _draw(panel, run, blocks, (low, high), theme, len(subject.trace))
-            panel.set_title(f"{run.result.allocator}: {size_text(run.result.peak_reserved)} reserved")
+            titled(panel, f"{run.result.allocator}: {size_text(run.result.peak_reserved)} reserved")
             panel.grid(visible=False)
             panel.set_ylim(0, top * 1.04)
             bytes_axis(panel.yaxis, top * 1.04)
             events_axis(panel, low, high)
+            if run is not subject.runs[0] and room(panel)[0] < 2:
+                panel.tick_params(labelleft=False)  # as to its left
             if run.result.capacity is not None:
                 panel.axhline(run.result.capacity, color=theme["alarm"], linestyle="--", linewidth=1)
     handles = [
         Patch(color=theme["held"], label="reserved, not in use"),
         Patch(facecolor="none", edgecolor=theme["faint"], hatch="////", label="stitched from scattered pieces"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    figure.legend(handles=handles, loc="outside lower center", ncols=2 if figure.get_figwidth() > NARROW + 1 else 1)
     return figure
 
 
