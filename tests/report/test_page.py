@@ -383,6 +383,18 @@ def test_saved_results_and_runs_have_pages_too(browser: Browser, subject: Subjec
     assert browser.complaints == []
 
 
+def test_many_traces_have_tabs_beside_each_other(browser: Browser, subject: Subject, tmp_path: Path) -> None:
+    page = tmp_path / "many.html"
+    saved = Subject("a trace with a name of some length", subject.results)
+    report.write_subjects([saved] * 15, page)
+    browser.open(page)
+    tabs = "[...document.querySelectorAll('#subjects button')]"
+    assert browser.evaluate(f"{tabs}.every(tab => tab.scrollWidth <= tab.clientWidth)")
+    assert browser.evaluate("document.documentElement.scrollWidth") == 1280
+    browser.evaluate(f"{tabs}.at(-1).scrollIntoView()")
+    assert browser.evaluate(f"{tabs}.at(-1).getBoundingClientRect().right < 1280")
+
+
 @pytest.mark.parametrize("trace", ODD, ids=lambda trace: trace.name)
 def test_odd_traces_have_pages_too(browser: Browser, trace: Trace, tmp_path: Path) -> None:
     page = tmp_path / "odd.html"
