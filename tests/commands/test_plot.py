@@ -25,7 +25,9 @@ matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not install
 
 @pytest.fixture(scope="module")
 def subject() -> Subject:
-    return report.gather(["snapshot"])[0]
+    """A recorded step of a small fine-tuning, as if it had iterations."""
+    subject = report.gather(["snapshot"])[0]
+    return replace(subject, results=tuple(replace(r, iteration_driver_calls=(9, 3, 0)) for r in subject.results))
 
 
 def drawn(subject: Subject, kind: str, **look: object) -> str:
@@ -115,10 +117,19 @@ def test_words_fit_and_leave_room_for_what_is_drawn(
     assert sum(panel.get_position().width * panel.get_position().height for panel in figure.axes) > 0.17
 
 
-@pytest.mark.parametrize("kind", plot.KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in plot.KINDS if kind != "calls"])
 def test_odd_traces_can_be_drawn(kind: str, tmp_path: Path) -> None:
     plot.write(report.gather(ODD, ["gmlake"]), kind, tmp_path / "odd.png", plot.Look(dpi=20))
     assert (tmp_path / "odd.png").stat().st_size > 500
+
+
+@pytest.mark.parametrize("kind", ["timeline", "fragmentation"])
+def test_a_single_event_can_be_seen(kind: str) -> None:
+    from gmlake.plot import overtime, style
+
+    with style.themed("light") as theme:
+        figure = getattr(overtime, kind)(report.gather([ODD[1]], ["gmlake"]), theme, plot.USUAL)
+    assert [[*line.get_xdata()] for line in figure.axes[0].get_lines()][-1] == [0, 1]
 
 
 @pytest.mark.parametrize("kind", ["sizes", "lifetimes"])
@@ -180,6 +191,11 @@ def test_saved_results_can_be_drawn_in_part(cli: Cli, npz: Path, tmp_path: Path)
     (tmp_path / "results.json").write_text(cli("replay", npz, "--json").stdout)
     assert cli("plot", "results.json", "--kind", "needs", "-o", "needs.svg").returncode == 0
     assert_refused(cli("plot", "results.json", "--kind", "map", "-o", "map.svg"), "loop: is no trace")
+
+
+def test_driver_calls_need_iterations(cli: Cli) -> None:
+    complaint = "snapshot: there is no iteration whose driver calls could be drawn"
+    assert_refused(cli("plot", "snapshot", "--kind", "calls", "-o", "calls.svg"), complaint)
 
 
 @pytest.mark.parametrize(

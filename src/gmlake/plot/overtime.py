@@ -105,10 +105,10 @@ def shown(trace: Trace, look: Look) -> tuple[int, int]:
 
 
 def buckets(values: I64, low: int, high: int, combine: Any) -> tuple[I64, I64]:
-    """At most POINTS events, and the values from each to the next, combined."""
+    """At most POINTS events, and the values from each to the next, combined; then the end, or the last had no width."""
     high = min(high, len(values))
     if low >= high:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     at = np.unique(np.linspace(low, high, min(POINTS, max(high - low, 1)), endpoint=False).astype(np.int64))
     combined: I64 = combine.reduceat(values[:high], at)
-    return at, combined
+    return np.append(at, high), np.append(combined, combined[-1])
