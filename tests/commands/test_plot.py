@@ -140,6 +140,14 @@ def test_blocks_are_counted_in_whole_numbers(kind: str, tmp_path: Path) -> None:
         assert words.count("0") == 1 and "-0" not in words and "\u22120" not in words
 
 
+@pytest.mark.parametrize("kind", plot.KINDS)
+def test_each_of_several_traces_is_named(kind: str, subject: Subject, tmp_path: Path) -> None:
+    named = [replace(subject, name=name) for name in ("first", "second")]
+    plot.write(named, kind, tmp_path / "picture.svg")
+    words = " ".join(re.findall(r">([^<>]+)</text>", (tmp_path / "picture.svg").read_text()))
+    assert (words.count("first"), words.count("second")) == (1, 1)
+
+
 def test_words_in_pictures(subject: Subject, tmp_path: Path) -> None:
     words = drawn(subject, "needs", folder=tmp_path, title="What it needs")
     assert "What it needs" in words
