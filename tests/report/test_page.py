@@ -369,8 +369,9 @@ def test_saved_results_and_runs_have_pages_too(browser: Browser, subject: Subjec
         "out_of_memory": 1,
     }
     process = {"pid": 4711, "rank": 3, "backend": "gmlake", "devices": [device]}
+    other = {"pid": 4712, "rank": None, "backend": "native", "devices": [device | {"device": 1}]}
     run = tmp_path / "run.json"
-    run.write_text(json.dumps({"status": 0, "emulated": None, "processes": [process], "traces": []}))
+    run.write_text(json.dumps({"status": 0, "emulated": None, "processes": [process, other], "traces": []}))
     page = tmp_path / "saved.html"
     report.write([results, run], page)
     browser.open(page)
@@ -379,7 +380,8 @@ def test_saved_results_and_runs_have_pages_too(browser: Browser, subject: Subjec
     assert browser.evaluate("document.getElementById('map-section').hidden")
     browser.evaluate("document.querySelectorAll('#subjects button')[1].click()")
     browser.settle()
-    assert rows(browser, "#comparison") == [["rank 3 (4711)", "gmlake", "0", "5 B", "512 B", "2 MiB", "0", "1"]]
+    peaks = ["5 B", "512 B", "2 MiB", "0", "1"]
+    assert rows(browser, "#comparison") == [["rank 3 (4711)", "gmlake", "0", *peaks], ["4712", "torch", "1", *peaks]]
     assert browser.complaints == []
 
 
