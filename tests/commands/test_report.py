@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from gmlake import report
+from gmlake.errors import UserError
+from gmlake.trace import read_trace
 
 from .conftest import Cli, assert_refused
 
@@ -19,6 +25,17 @@ def test_writes_a_page_and_says_what_it_comes_down_to(cli: Cli, npz: Path, tmp_p
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert "loop: gmlake needs" in done.stdout
     assert "report.html" in done.stdout
+
+
+def test_from_python(tmp_path: Path) -> None:
+    """A process of its own, which has imported nothing else."""
+    page = tmp_path / "report.html"
+    program = f"import gmlake; gmlake.report.write('snapshot', {str(page)!r}, allocators=['caching'])"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert page.is_file()
+    with pytest.raises(UserError, match=r"exists already: choose another name, or pass force=True"):
+        report.write("snapshot", page)
+    assert [subject.name for subject in report.write(read_trace("snapshot"), page, force=True)] == ["snapshot"]
 
 
 def test_json_has_the_results_of_replay(cli: Cli, npz: Path) -> None:

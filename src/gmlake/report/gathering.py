@@ -42,16 +42,16 @@ class Subject:
 
 
 def gather(
-    inputs: Sequence[Input],
+    inputs: str | Path | Trace | Sequence[Input],
     allocators: Sequence[str] = ALLOCATORS,
     settings: Settings | None = None,
     device: int | None = None,
     jobs: int | None = None,
 ) -> list[Subject]:
-    """Read and replay; one subject per trace, and per trace that saved results are about."""
+    """Read and replay one input or several; one subject per trace, and per trace that saved results are about."""
     settings = settings or Settings(memory_map=True)
     found: list[Subject | Trace] = []
-    for source in inputs:
+    for source in [inputs] if isinstance(inputs, (str, Path, Trace)) else inputs:
         found += _read(source, device)
     traces = [item for item in found if isinstance(item, Trace)]
     with ProgressDisplay(len(traces) * len(allocators)) as display:
