@@ -63,6 +63,14 @@ def test_the_timeline_draws_what_was_replayed(subject: Subject) -> None:
     assert max(panel.get_lines()[0].get_ydata()) == subject.results[0].peak_active
 
 
+def test_iterations_are_counted_as_convert_counts_them(subject: Subject) -> None:
+    from gmlake.plot import bars, style
+
+    with style.themed("light") as theme:
+        lines = bars.calls([subject], theme, plot.USUAL).axes[0].get_lines()
+    assert [([*line.get_xdata()], [*line.get_ydata()]) for line in lines] == [([0, 1, 2], [9, 3, 0])] * 4
+
+
 def test_few_blocks_are_boxes_at_their_places(root: Path) -> None:
     from matplotlib.patches import Rectangle
 

@@ -83,7 +83,7 @@ def calls(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
         colours = palette.allocator_colours([result.allocator for result in subject.results])
         for number, result in enumerate(subject.results):
             made, colour = result.iteration_driver_calls, colours[result.allocator]
-            at = np.arange(1, len(made) + 1)
+            at = range(len(made))  # counted from 0, as by gmlake convert
             panel.plot(at, made, color=colour, marker="o", markersize=3, label=result.allocator, zorder=9 - number)
         panel.set_yscale("symlog", linthresh=1)
         panel.set_ylim(bottom=0)
