@@ -372,8 +372,11 @@ def test_saved_results_and_runs_have_pages_too(browser: Browser, subject: Subjec
     other = {"pid": 4712, "rank": None, "backend": "native", "devices": [device | {"device": 1}]}
     run = tmp_path / "run.json"
     run.write_text(json.dumps({"status": 0, "emulated": None, "processes": [process, other], "traces": []}))
+    runs = [{"allocator": name, "status": 0, "processes": [other]} for name in ("torch", "expandable")]
+    comparison = tmp_path / "comparison.json"
+    comparison.write_text(json.dumps({"emulated": None, "runs": runs, "saving": None}, indent=2))
     page = tmp_path / "saved.html"
-    report.write([results, run], page)
+    report.write([results, run, comparison], page)
     browser.open(page)
     assert text(browser, "h1") == report.headline(subject)
     assert len(rows(browser, "#comparison")) == len(subject.results)
@@ -382,6 +385,9 @@ def test_saved_results_and_runs_have_pages_too(browser: Browser, subject: Subjec
     browser.settle()
     peaks = ["5 B", "512 B", "2 MiB", "0", "1"]
     assert rows(browser, "#comparison") == [["rank 3 (4711)", "gmlake", "0", *peaks], ["4712", "torch", "1", *peaks]]
+    browser.evaluate("document.querySelectorAll('#subjects button')[2].click()")
+    browser.settle()
+    assert [row[:3] for row in rows(browser, "#comparison")] == [["4712", "torch", "1"], ["4712", "expandable", "1"]]
     assert browser.complaints == []
 
 

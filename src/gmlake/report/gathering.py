@@ -1,7 +1,7 @@
 """From what the user names to what a report shows: reads files, replays traces, keeps the runs together.
 
-An input is a trace in any format that `gmlake.trace` reads, or the JSON of `gmlake replay --json` or
-`gmlake run --json`. Nothing here knows how a subject is drawn.
+An input is a trace in any format that `gmlake.trace` reads, or the JSON of `gmlake replay --json`, `gmlake run --json`
+or `gmlake compare --json`. Nothing here knows how a subject is drawn.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gmlake.trace import Trace, read_trace
 from gmlake.waiting import waiting
 
 ALLOCATORS = ("gmlake", "expandable", "caching", "paper")
-_OURS = re.compile(rb'\s*\{\s*"(results|status)"')  # how the two kinds of JSON begin
+_OURS = re.compile(rb'\s*\{\s*"(results|status|emulated)"')  # how the three kinds of JSON begin
 _LONGEST_JSON = 256 << 20
 # What is shown of a device in a saved run: numbers, or None where nobody knew. The rest, such as its name, is not read.
 OF_DEVICE = ("device", "peak_requested", "peak_active", "peak_reserved", "peak_on_device", "retries", "out_of_memory")
@@ -32,7 +32,7 @@ Input = str | Path | Trace | Sequence[Result]
 
 @dataclass(frozen=True)
 class Subject:
-    """One thing that the report is about. A trace has runs, saved results have none, a saved run has processes."""
+    """One thing that the report is about. A trace has runs, saved results have none, saved runs have processes."""
 
     name: str
     results: tuple[Result, ...] = ()
@@ -93,9 +93,14 @@ def _saved(path: Path) -> list[Subject]:
             return _by_trace([Result.from_json(item) for item in data["results"]])
         except ValueError as error:
             raise UserError(f"{path}: {error}; was it made by gmlake replay --json?") from None
-    processes = data.get("processes")
-    if not isinstance(processes, list) or not all(_is_process(process) for process in processes):
-        raise UserError(f"{path}: holds no processes; was it made by gmlake run --json?")
+    runs = data.get("runs", [data])  # a comparison has several
+    if not isinstance(runs, list) or not all(_is_run(run) for run in runs):
+        raise UserError(f"{path}: holds no processes; was it made by gmlake run --json or gmlake compare --json?")
+    processes = [
+        process | {"backend": run.get("allocator", process.get("backend", "native"))}
+        for run in runs
+        for process in run["processes"]
+    ]
     return [Subject(readable(path.stem), processes=tuple(processes))]
 
 
@@ -117,6 +122,11 @@ def _of_one_trace(one: Result, other: Result) -> bool:
     if not (one.completed and other.completed):  # one that ran out of memory saw a part of it
         return True
     return (one.events, one.peak_requested, one.peak_active) == (other.events, other.peak_requested, other.peak_active)
+
+
+def _is_run(run: Any) -> bool:
+    processes = run.get("processes") if isinstance(run, dict) else None
+    return isinstance(processes, list) and all(_is_process(process) for process in processes)
 
 
 def _is_process(process: Any) -> bool:
