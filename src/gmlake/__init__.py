@@ -4,6 +4,7 @@
     gmlake.stats()                      its figures
     gmlake.summary()                    a page about them
     with gmlake.record("run.gmt"): ...  keep a trace
+    gmlake.report.write(...)            a page that shows one
 
 Importing it is cheap: what these need comes with the first call.
 """
@@ -14,12 +15,13 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gmlake import report
     from gmlake.torch.activation import disable, enable, is_enabled
     from gmlake.torch.looking import stats, summary
     from gmlake.torch.recording import record
 
 __version__ = version("gmlake")
-__all__ = ["__version__", "disable", "enable", "is_enabled", "record", "stats", "summary"]
+__all__ = ["__version__", "disable", "enable", "is_enabled", "record", "report", "stats", "summary"]
 
 _HOMES = {
     "disable": "activation",
@@ -32,8 +34,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'gmlake' has no attribute '{name}'")
     import importlib
 
+    if name == "report":
+        return importlib.import_module("gmlake.report")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'gmlake' has no attribute '{name}'")
     return getattr(importlib.import_module(f"gmlake.torch.{_HOMES[name]}"), name)

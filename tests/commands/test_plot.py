@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
@@ -24,7 +25,9 @@ matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not install
 
 @pytest.fixture(scope="module")
 def subject() -> Subject:
-    return report.gather(["snapshot"])[0]
+    """A recorded step of a small fine-tuning, as if it had iterations."""
+    subject = report.gather(["snapshot"])[0]
+    return replace(subject, results=tuple(replace(r, iteration_driver_calls=(9, 3, 0)) for r in subject.results))
 
 
 def drawn(subject: Subject, kind: str, **look: object) -> str:
@@ -60,6 +63,14 @@ def test_the_timeline_draws_what_was_replayed(subject: Subject) -> None:
     assert max(panel.get_lines()[0].get_ydata()) == subject.results[0].peak_active
 
 
+def test_iterations_are_counted_as_convert_counts_them(subject: Subject) -> None:
+    from gmlake.plot import bars, style
+
+    with style.themed("light") as theme:
+        lines = bars.calls([subject], theme, plot.USUAL).axes[0].get_lines()
+    assert [([*line.get_xdata()], [*line.get_ydata()]) for line in lines] == [([0, 1, 2], [9, 3, 0])] * 4
+
+
 def test_few_blocks_are_boxes_at_their_places(root: Path) -> None:
     from matplotlib.patches import Rectangle
 
@@ -77,10 +88,72 @@ def test_few_blocks_are_boxes_at_their_places(root: Path) -> None:
     assert np.bincount(memory_map.pieces[:, 0]).max() > 2  # or the picture would explain nothing
 
 
+@pytest.mark.parametrize("size", [None, (5, 3), (3.5, 2.5)])
 @pytest.mark.parametrize("kind", plot.KINDS)
+def test_words_fit_and_leave_room_for_what_is_drawn(
+    kind: str, size: tuple[float, float] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+    from gmlake.plot import style
+
+    variant = "caching:max_split_size_mb=128,roundup_power2_divisions=4"
+    (subject,) = report.gather(["snapshot"], ["gmlake", "expandable", variant])
+    subject = replace(subject, results=tuple(replace(r, iteration_driver_calls=(9, 3, 0)) for r in subject.results))
+    figure = Figure()
+
+    def save(drawn: Figure, *_: object) -> None:
+        nonlocal figure
+        figure = drawn
+        figure.draw_without_rendering()
+
+    monkeypatch.setattr(style, "save", save)
+    plot.write([subject], kind, tmp_path / "picture.png", plot.Look(size=size))
+    outside: list[Text] = []
+    for axis in (axis for panel in figure.axes for axis in (panel.xaxis, panel.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        marks = axis.get_major_ticks()
+        outside += [tick.label1 for tick in marks if not low <= tick.get_loc() <= high]
+        boxes = [tick.label1.get_window_extent() for tick in marks if tick.label1 not in outside]
+        if axis.axis_name == "x" and kind not in ("sizes", "lifetimes"):  # whose names are aslant
+            assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
+    for text in figure.findobj(Text):
+        if text.get_text() and text.get_visible() and text not in outside:
+            box, edge = text.get_window_extent(), figure.bbox
+            assert min(box.x0, box.y0, edge.x1 - box.x1, edge.y1 - box.y1) > -3, text
+    assert sum(panel.get_position().width * panel.get_position().height for panel in figure.axes) > 0.17
+
+
+@pytest.mark.parametrize("kind", [kind for kind in plot.KINDS if kind != "calls"])
 def test_odd_traces_can_be_drawn(kind: str, tmp_path: Path) -> None:
     plot.write(report.gather(ODD, ["gmlake"]), kind, tmp_path / "odd.png", plot.Look(dpi=20))
     assert (tmp_path / "odd.png").stat().st_size > 500
+
+
+@pytest.mark.parametrize("kind", ["timeline", "fragmentation"])
+def test_a_single_event_can_be_seen(kind: str) -> None:
+    from gmlake.plot import overtime, style
+
+    with style.themed("light") as theme:
+        figure = getattr(overtime, kind)(report.gather([ODD[1]], ["gmlake"]), theme, plot.USUAL)
+    assert [[*line.get_xdata()] for line in figure.axes[0].get_lines()][-1] == [0, 1]
+
+
+@pytest.mark.parametrize("kind", ["sizes", "lifetimes"])
+def test_blocks_are_counted_in_whole_numbers(kind: str, tmp_path: Path) -> None:
+    for trace in ODD:
+        plot.write(report.gather([trace], ["gmlake"]), kind, tmp_path / "picture.svg")
+        words = re.findall(r">([^<>]+)</text>", (tmp_path / "picture.svg").read_text())
+        assert words.count("0") == 1 and "-0" not in words and "\u22120" not in words
+
+
+@pytest.mark.parametrize("kind", plot.KINDS)
+def test_each_of_several_traces_is_named(kind: str, subject: Subject, tmp_path: Path) -> None:
+    named = [replace(subject, name=name) for name in ("first", "second")]
+    plot.write(named, kind, tmp_path / "picture.svg")
+    words = " ".join(re.findall(r">([^<>]+)</text>", (tmp_path / "picture.svg").read_text()))
+    assert (words.count("first"), words.count("second")) == (1, 1)
 
 
 def test_words_in_pictures(subject: Subject, tmp_path: Path) -> None:
@@ -136,6 +209,11 @@ def test_saved_results_can_be_drawn_in_part(cli: Cli, npz: Path, tmp_path: Path)
     assert_refused(cli("plot", "results.json", "--kind", "map", "-o", "map.svg"), "loop: is no trace")
 
 
+def test_driver_calls_need_iterations(cli: Cli) -> None:
+    complaint = "snapshot: there is no iteration whose driver calls could be drawn"
+    assert_refused(cli("plot", "snapshot", "--kind", "calls", "-o", "calls.svg"), complaint)
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -173,7 +251,7 @@ def test_a_stretch_of_time_is_for_what_is_drawn_over_time(kind: str, subject: Su
 
 
 def test_many_inputs_may_make_too_large_a_picture(subject: Subject, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="9,600 x 81,600 pixels is too large"):
+    with pytest.raises(UserError, match=r"9,600 x 8.,... pixels is too large"):
         plot.write([subject] * 20, "timeline", tmp_path / "picture.png", plot.Look(dpi=1200))
     assert not (tmp_path / "picture.png").exists()
 

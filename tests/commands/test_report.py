@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+from gmlake import report
+from gmlake.errors import UserError
+from gmlake.trace import read_trace
 
 from .conftest import Cli, assert_refused
 
@@ -19,6 +25,17 @@ def test_writes_a_page_and_says_what_it_comes_down_to(cli: Cli, npz: Path, tmp_p
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert "loop: gmlake needs" in done.stdout
     assert "report.html" in done.stdout
+
+
+def test_from_python(tmp_path: Path) -> None:
+    """A process of its own, which has imported nothing else."""
+    page = tmp_path / "report.html"
+    program = f"import gmlake; gmlake.report.write('snapshot', {str(page)!r}, allocators=['caching'])"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert page.is_file()
+    with pytest.raises(UserError, match=r"exists already: choose another name, or pass force=True"):
+        report.write("snapshot", page)
+    assert [subject.name for subject in report.write(read_trace("snapshot"), page, force=True)] == ["snapshot"]
 
 
 def test_json_has_the_results_of_replay(cli: Cli, npz: Path) -> None:
@@ -36,6 +53,18 @@ def test_results_that_were_saved_make_a_page(cli: Cli, npz: Path, tmp_path: Path
     done = cli("report", "results.json", "-o", "report.html")
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "report.html").stat().st_size > 50_000
+
+
+def test_saved_results_of_traces_that_share_a_name_stay_apart(cli: Cli, npz: Path, tmp_path: Path) -> None:
+    printed = (cli("replay", trace, "--json", "--capacity", "1GiB").stdout for trace in (npz, "snapshot"))
+    loop, short = ([result | {"trace": "run"} for result in json.loads(text)["results"]] for text in printed)
+    assert [result["out_of_memory"] is None for result in loop + short] == [True] * 4 + [False] * 4
+    other = [result | {"peak_active": 7} for result in loop]
+    mixed = [result for pair in zip(loop, other, strict=True) for result in pair]
+    for results, subjects in ((loop, 1), (loop + short, 2), (loop + loop, 2), (mixed, 2), ([loop[0], other[1]], 2)):
+        (tmp_path / "results.json").write_text(json.dumps({"results": results}))
+        done = cli("report", "results.json", "-o", "report.html", "-f")
+        assert (done.returncode, done.stdout.count("run: ")) == (0, subjects), done.stdout
 
 
 def test_several_inputs_make_one_page(cli: Cli, npz: Path) -> None:
@@ -102,6 +131,9 @@ def test_mistakes_are_told_in_one_sentence(cli: Cli, npz: Path, arguments: tuple
         ('{"results": [17]}', "a result is not an object"),
         ('{"results": [', "is no intact JSON"),
         ('{"status": 0}', "holds no processes"),
+        ('{"emulated": null}', "holds no processes"),
+        ('{"emulated": null, "runs": 7}', "holds no processes"),
+        ('{"emulated": null, "runs": [7]}', "holds no processes"),
         ('{"status": 0, "processes": [{"pid": "x"}]}', "holds no processes"),
         ('{"status": 0, "processes": [{"pid": 1, "devices": [{"device": "<b>"}]}]}', "holds no processes"),
     ],

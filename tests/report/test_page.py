@@ -352,7 +352,7 @@ def test_call_sites_can_be_searched_and_coloured(browser: Browser, called: Trace
     assert "train.py:9 main" in text(browser, "#map-legend")
     browser.evaluate("gmlakeReport.map.show('caching')")
     assert browser.evaluate("gmlakeReport.map.allocator") == "caching"
-    assert text(browser, "#calls-readout").startswith("iteration 6")
+    assert text(browser, "#calls-readout").startswith("iteration 5")  # of 6, counted from 0 as by gmlake convert
     assert browser.complaints == []
 
 
@@ -369,18 +369,38 @@ def test_saved_results_and_runs_have_pages_too(browser: Browser, subject: Subjec
         "out_of_memory": 1,
     }
     process = {"pid": 4711, "rank": 3, "backend": "gmlake", "devices": [device]}
+    other = {"pid": 4712, "rank": None, "backend": "native", "devices": [device | {"device": 1}]}
     run = tmp_path / "run.json"
-    run.write_text(json.dumps({"status": 0, "emulated": None, "processes": [process], "traces": []}))
+    run.write_text(json.dumps({"status": 0, "emulated": None, "processes": [process, other], "traces": []}))
+    runs = [{"allocator": name, "status": 0, "processes": [other]} for name in ("torch", "expandable")]
+    comparison = tmp_path / "comparison.json"
+    comparison.write_text(json.dumps({"emulated": None, "runs": runs, "saving": None}, indent=2))
     page = tmp_path / "saved.html"
-    report.write([results, run], page)
+    report.write([results, run, comparison], page)
     browser.open(page)
     assert text(browser, "h1") == report.headline(subject)
     assert len(rows(browser, "#comparison")) == len(subject.results)
     assert browser.evaluate("document.getElementById('map-section').hidden")
     browser.evaluate("document.querySelectorAll('#subjects button')[1].click()")
     browser.settle()
-    assert rows(browser, "#comparison") == [["rank 3 (4711)", "gmlake", "0", "5 B", "512 B", "2 MiB", "0", "1"]]
+    peaks = ["5 B", "512 B", "2 MiB", "0", "1"]
+    assert rows(browser, "#comparison") == [["rank 3 (4711)", "gmlake", "0", *peaks], ["4712", "torch", "1", *peaks]]
+    browser.evaluate("document.querySelectorAll('#subjects button')[2].click()")
+    browser.settle()
+    assert [row[:3] for row in rows(browser, "#comparison")] == [["4712", "torch", "1"], ["4712", "expandable", "1"]]
     assert browser.complaints == []
+
+
+def test_many_traces_have_tabs_beside_each_other(browser: Browser, subject: Subject, tmp_path: Path) -> None:
+    page = tmp_path / "many.html"
+    saved = Subject("a trace with a name of some length", subject.results)
+    report.write_subjects([saved] * 15, page)
+    browser.open(page)
+    tabs = "[...document.querySelectorAll('#subjects button')]"
+    assert browser.evaluate(f"{tabs}.every(tab => tab.scrollWidth <= tab.clientWidth)")
+    assert browser.evaluate("document.documentElement.scrollWidth") == 1280
+    browser.evaluate(f"{tabs}.at(-1).scrollIntoView()")
+    assert browser.evaluate(f"{tabs}.at(-1).getBoundingClientRect().right < 1280")
 
 
 @pytest.mark.parametrize("trace", ODD, ids=lambda trace: trace.name)

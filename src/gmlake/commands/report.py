@@ -1,8 +1,8 @@
 """Write a report: one HTML file that shows where the memory of a run goes.
 
 An INPUT is a trace (as for gmlake replay: a PyTorch memory snapshot, an RMM log, GMLake's own format, the name of a
-bundled trace), which is replayed on every allocator, or a file of results that gmlake replay --json or gmlake run
---json wrote. The report needs no network and no server: open it, mail it, keep it.
+bundled trace), which is replayed on every allocator, or a file of results that gmlake replay, run or compare wrote with
+--json. The report needs no network and no server: open it, mail it, keep it.
 
 It shows what the run needs under each allocator, active and reserved memory over time, the memory map (which blocks
 lie where in physical memory, stitched ones as the pieces they are made of), what is live at the peak and who asked for

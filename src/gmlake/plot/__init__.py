@@ -68,6 +68,8 @@ def write(subjects: Sequence[Subject], kind: str, output: Path, look: Look = USU
         if subject.trace is None and (kind not in OF_RESULTS or not subject.results):
             known = ", ".join(OF_RESULTS) if subject.results else "nothing"
             raise UserError(f"{subject.name}: is no trace; of what was saved {known} can be drawn, not {kind}")
+        if kind == "calls" and not any(result.iteration_driver_calls for result in subject.results):
+            raise UserError(f"{subject.name}: there is no iteration whose driver calls could be drawn")
         if look.events is not None and subject.trace is not None and look.events[0] >= len(subject.trace):
             first, last = look.events
             raise UserError(

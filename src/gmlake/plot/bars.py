@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gmlake.output import readable
-from gmlake.plot.style import Theme, bytes_axis, panels, size_text
+from gmlake.plot.style import Theme, bytes_axis, counts, legend_below, panels, room, size_text, titled, wrapped
 from gmlake.report import Subject, figures, palette
 
 if TYPE_CHECKING:
@@ -33,10 +33,9 @@ def needs(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
             panel.barh(place, value or 0, color=colours[name], height=0.62)
             panel.annotate(f" {text}", (value or 0, place), va="center", fontsize=9)
         panel.axvline(subject.results[0].peak_active, color=theme["ink"], linestyle=":", linewidth=1)
-        _rows(panel, names)
-        panel.set_xlim(0, top * 1.18)
-        bytes_axis(panel.xaxis, top * 1.18)
-        panel.set_title(f"{subject.name} (dotted: active memory)")
+        _rows(panel, [wrapped(name, 0.4 * figure.get_figwidth(), 10) for name in names])
+        _until(panel, top, 1.1)
+        titled(panel, f"{subject.name} (dotted: active memory)", 0.6 * figure.get_figwidth())
     return figure
 
 
@@ -48,8 +47,9 @@ def peak(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
         blocks = figures.blocks_of(subject.trace)
         event = figures.peak_event(figures.active(blocks, len(subject.trace)))
         groups = figures.live_groups(subject.trace, blocks, event)
-        rest = groups[MOST:]
-        groups = groups[:MOST]
+        most = min(MOST, max(3, int(room(panel)[1] / 0.19)))
+        rest = groups[most:]
+        groups = groups[:most]
         if rest:
             total = sum(group.bytes for group in rest)
             groups.append(figures.Group(f"{len(rest)} more", sum(group.blocks for group in rest), total))
@@ -59,11 +59,10 @@ def peak(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
             panel.annotate(
                 f" {size_text(group.bytes)} in {group.blocks:,}", (group.bytes, place), va="center", fontsize=8
             )
-        _rows(panel, [_short(group.name) for group in groups])
-        panel.set_xlim(0, top * 1.25)
-        bytes_axis(panel.xaxis, top * 1.25)
+        _rows(panel, [_short(group.name, figure.get_figwidth()) for group in groups])
+        _until(panel, top, 1.5)
         by = "call site" if blocks.site is not None else "size"
-        panel.set_title(f"{subject.name}: live at event {event:,}, by {by}")
+        titled(panel, f"{subject.name}: live at event {event:,}, by {by}", 0.6 * figure.get_figwidth())
     return figure
 
 
@@ -79,20 +78,21 @@ def lifetimes(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
 
 def calls(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
     """Memory calls to the driver in every iteration, on a scale on which both none and thousands are readable."""
-    figure, axes = panels(len(subjects), 1, look, 3)
+    figure, axes = panels(len(subjects), 1, look, 2.8)
     for (panel,), subject in zip(axes, subjects, strict=True):
         colours = palette.allocator_colours([result.allocator for result in subject.results])
         for number, result in enumerate(subject.results):
             made, colour = result.iteration_driver_calls, colours[result.allocator]
-            at = np.arange(1, len(made) + 1)
+            at = range(len(made))  # counted from 0, as by gmlake convert
             panel.plot(at, made, color=colour, marker="o", markersize=3, label=result.allocator, zorder=9 - number)
         panel.set_yscale("symlog", linthresh=1)
         panel.set_ylim(bottom=0)
         panel.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        counts(panel.xaxis)
         panel.set_xlabel("iteration")
         panel.set_ylabel("driver calls")
-        panel.set_title(subject.name)
-        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=4)
+        titled(panel, subject.name)
+        legend_below(panel, look, 4)
     return figure
 
 
@@ -104,11 +104,15 @@ def _histograms(subjects: Sequence[Subject], look: Look, of: Any, title: str) ->
         first = int(np.argmax(histogram.blocks > 0)) if len(histogram.blocks) else 0  # nothing below
         names = histogram.names[first:]
         panel.bar(range(len(names)), histogram.blocks[first:], color=palette.ALLOCATORS["gmlake"], width=0.8)
-        panel.set_xticks(range(len(names)), names, rotation=45, ha="right", rotation_mode="anchor", fontsize=8)
+        named = slice(None, None, 1 + int(0.14 * len(names) / room(panel)[0]))
+        panel.set_xticks(
+            range(len(names))[named], names[named], rotation=45, ha="right", rotation_mode="anchor", fontsize=8
+        )
         panel.grid(visible=False, axis="x")
-        panel.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        panel.set_ylim(0, max(1, 1.05 * histogram.blocks.max(initial=0)))
+        counts(panel.yaxis)
         panel.set_ylabel("blocks")
-        panel.set_title(f"{subject.name}: {title}")
+        titled(panel, f"{subject.name}: {title}")
     return figure
 
 
@@ -118,5 +122,13 @@ def _rows(panel: Any, names: Sequence[str]) -> None:
     panel.grid(visible=False, axis="y")
 
 
-def _short(name: str) -> str:
-    return readable(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…")
+def _until(panel: Any, top: int, inches: float) -> None:
+    """Up to the longest bar, and so much further that the words at its end fit."""
+    high = top * (1 + inches / room(panel)[0])
+    panel.set_xlim(0, high)
+    bytes_axis(panel.xaxis, high)
+
+
+def _short(name: str, inches: float) -> str:
+    longest = min(_LONGEST, int(5.5 * inches))
+    return readable(name if len(name) <= longest else f"{name[:longest]}…")

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from gmlake.plot.overtime import shown
-from gmlake.plot.style import Theme, bytes_axis, events_axis, panels, size_text
+from gmlake.plot.style import NARROW, Theme, bytes_axis, events_axis, panels, room, size_text, titled, wrapped
 from gmlake.replay.engine import Run
 from gmlake.report import Subject, figures, palette
 from gmlake.trace.trace import I64
@@ -27,7 +27,7 @@ _SMALLEST = 11  # class of 1 MiB: smaller blocks share a colour
 
 
 def memory_map(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
-    """A row per trace, a column per allocator."""
+    """A row per trace, which is named if there are several, a column per allocator."""
     columns = max(len(subject.runs) for subject in subjects)
     figure, axes = panels(len(subjects), columns, look, 3.9, width=4.6 * columns if columns > 1 else 8)
     for row, subject in zip(axes, subjects, strict=True):
@@ -39,18 +39,22 @@ def memory_map(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
         )
         for panel, run in zip(row, subject.runs, strict=True):
             _draw(panel, run, blocks, (low, high), theme, len(subject.trace))
-            panel.set_title(f"{run.result.allocator}: {size_text(run.result.peak_reserved)} reserved")
+            titled(panel, f"{run.result.allocator}: {size_text(run.result.peak_reserved)} reserved")
             panel.grid(visible=False)
             panel.set_ylim(0, top * 1.04)
             bytes_axis(panel.yaxis, top * 1.04)
             events_axis(panel, low, high)
+            if run is not subject.runs[0] and room(panel)[0] < 2:
+                panel.tick_params(labelleft=False)  # as to its left
             if run.result.capacity is not None:
                 panel.axhline(run.result.capacity, color=theme["alarm"], linestyle="--", linewidth=1)
+        if len(subjects) > 1:
+            row[0].set_ylabel(wrapped(subject.name, room(row[0])[1], 10), weight="bold")
     handles = [
         Patch(color=theme["held"], label="reserved, not in use"),
         Patch(facecolor="none", edgecolor=theme["faint"], hatch="////", label="stitched from scattered pieces"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    figure.legend(handles=handles, loc="outside lower center", ncols=2 if figure.get_figwidth() > NARROW + 1 else 1)
     return figure
 
 

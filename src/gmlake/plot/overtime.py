@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from gmlake.plot.style import Theme, bytes_axis, events_axis, panels, size_text
+from gmlake.plot.style import Theme, bytes_axis, events_axis, legend_below, panels, size_text, titled
 from gmlake.report import Subject, figures, palette
 from gmlake.trace import Trace
 from gmlake.trace.trace import I64
@@ -21,7 +21,7 @@ POINTS = 3000  # along a picture
 
 def timeline(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
     """Active memory, what each allocator reserves, the capacity, and where memory ran out; a row per trace."""
-    figure, axes = panels(len(subjects), 1, look, 3.4)
+    figure, axes = panels(len(subjects), 1, look, 3)
     for (panel,), subject in zip(axes, subjects, strict=True):
         trace, active, reserved = levels(subject)
         low, high = shown(trace, look)
@@ -55,17 +55,17 @@ def timeline(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
                 fontsize=9,
             )
             top = max(top, capacity)
-        panel.set_title(subject.name)
+        titled(panel, subject.name)
         panel.set_ylim(0, top * 1.08)
         bytes_axis(panel.yaxis, top * 1.08)
         events_axis(panel, low, high)
-        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
+        legend_below(panel, look, 3)
     return figure
 
 
 def fragmentation(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
     """The share of what is reserved that is not active, averaged where events share a point."""
-    figure, axes = panels(len(subjects), 1, look, 2.8)
+    figure, axes = panels(len(subjects), 1, look, 2.6)
     for (panel,), subject in zip(axes, subjects, strict=True):
         trace, active, reserved = levels(subject)
         low, high = shown(trace, look)
@@ -77,11 +77,11 @@ def fragmentation(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figu
             share = np.where(held > 0, 1 - used / np.maximum(held, 1), 0)
             colour, percent = colours[result.allocator], 100 * np.clip(share, 0, 1)
             panel.plot(at, percent, color=colour, linewidth=1, label=result.allocator, zorder=9 - number)
-        panel.set_title(subject.name)
+        titled(panel, subject.name)
         panel.set_ylim(0, 100)
         panel.set_ylabel("fragmentation, %")
         events_axis(panel, low, high)
-        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=4)
+        legend_below(panel, look, 4)
     return figure
 
 
@@ -105,10 +105,10 @@ def shown(trace: Trace, look: Look) -> tuple[int, int]:
 
 
 def buckets(values: I64, low: int, high: int, combine: Any) -> tuple[I64, I64]:
-    """At most POINTS events, and the values from each to the next, combined."""
+    """At most POINTS events, and the values from each to the next, combined; then the end, or the last had no width."""
     high = min(high, len(values))
     if low >= high:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     at = np.unique(np.linspace(low, high, min(POINTS, max(high - low, 1)), endpoint=False).astype(np.int64))
     combined: I64 = combine.reduceat(values[:high], at)
-    return at, combined
+    return np.append(at, high), np.append(combined, combined[-1])

@@ -1,6 +1,6 @@
 """Reports: a single HTML file, readable offline, that shows where the memory of a run goes under each allocator.
 
-gmlake.report.write(["snapshot.pickle"], "report.html")
+gmlake.report.write("snapshot.pickle", "report.html")
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from gmlake.report import palette
 from gmlake.report.assembling import assemble
 from gmlake.report.contents import Columns, describe, headline
 from gmlake.report.gathering import ALLOCATORS, Input, Subject, gather
+from gmlake.trace import Trace
 
 __all__ = ["ALLOCATORS", "Input", "Subject", "check_target", "gather", "headline", "write", "write_subjects"]
 
 
 def write(
-    inputs: Sequence[Input],
+    inputs: str | Path | Trace | Sequence[Input],
     output: str | Path,
     *,
     allocators: Sequence[str] = ALLOCATORS,
@@ -33,9 +34,9 @@ def write(
     title: str | None = None,
     force: bool = False,
 ) -> list[Subject]:
-    """Write a report about traces (files, bundled names or Trace objects) and results (files or Result objects)."""
+    """Write a report about traces (files, bundled names or Trace objects) and results (files or lists of Result)."""
     output = Path(output)
-    check_target(output, (".html", ".htm"), force)
+    check_target(output, (".html", ".htm"), force, "pass force=True")
     settings = Settings(capacity=capacity, cost_table=cost_table, smallest_capacity=smallest_capacity, memory_map=True)
     subjects = gather(inputs, allocators, settings, device, jobs)
     write_subjects(subjects, output, title)
@@ -54,8 +55,8 @@ def write_subjects(subjects: Sequence[Subject], output: Path, title: str | None 
     write_whole(output, assemble(title, description, columns.packed).encode())
 
 
-def check_target(path: Path, suffixes: Sequence[str], force: bool) -> None:
+def check_target(path: Path, suffixes: Sequence[str], force: bool, to_force: str = "overwrite it with -f") -> None:
     """Refuse a file that could not be written, before any work is done."""
     if path.suffix.lower() not in suffixes:
         raise UserError(f"'{path}' should end in {' or '.join(suffixes)}")
-    refuse_unwritable(path, force)
+    refuse_unwritable(path, force, to_force)

@@ -66,10 +66,11 @@ def headline(subject: Subject) -> str:
 
 
 def _process(process: dict[str, Any]) -> dict[str, Any]:
+    backend = str(process.get("backend", "native"))
     return {
         "pid": process["pid"],
         "rank": process.get("rank"),
-        "backend": str(process.get("backend", "native")),
+        "backend": "torch" if backend == "native" else backend,  # PyTorch's word for its own; ours means another one
         "devices": [{key: row.get(key) for key in OF_DEVICE} for row in process.get("devices", [])],
     }
 

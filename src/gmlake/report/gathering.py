@@ -1,7 +1,7 @@
 """From what the user names to what a report shows: reads files, replays traces, keeps the runs together.
 
-An input is a trace in any format that `gmlake.trace` reads, or the JSON of `gmlake replay --json` or
-`gmlake run --json`. Nothing here knows how a subject is drawn.
+An input is a trace in any format that `gmlake.trace` reads, or the JSON of `gmlake replay --json`, `gmlake run --json`
+or `gmlake compare --json`. Nothing here knows how a subject is drawn.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gmlake.trace import Trace, names_of, read_trace
 from gmlake.waiting import waiting
 
 ALLOCATORS = ("gmlake", "expandable", "caching", "paper")
-_OURS = re.compile(rb'\s*\{\s*"(results|status)"')  # how the two kinds of JSON begin
+_OURS = re.compile(rb'\s*\{\s*"(results|status|emulated)"')  # how the three kinds of JSON begin
 _LONGEST_JSON = 256 << 20
 # What is shown of a device in a saved run: numbers, or None where nobody knew. The rest, such as its name, is not read.
 OF_DEVICE = ("device", "peak_requested", "peak_active", "peak_reserved", "peak_on_device", "retries", "out_of_memory")
@@ -31,7 +31,7 @@ Input = str | Path | Trace | Sequence[Result]
 
 @dataclass(frozen=True)
 class Subject:
-    """One thing that the report is about. A trace has runs, saved results have none, a saved run has processes."""
+    """One thing that the report is about. A trace has runs, saved results have none, saved runs have processes."""
 
     name: str
     results: tuple[Result, ...] = ()
@@ -41,17 +41,18 @@ class Subject:
 
 
 def gather(
-    inputs: Sequence[Input],
+    inputs: str | Path | Trace | Sequence[Input],
     allocators: Sequence[str] = ALLOCATORS,
     settings: Settings | None = None,
     device: int | None = None,
     jobs: int | None = None,
 ) -> list[Subject]:
-    """Read and replay; one subject per trace, and per trace that saved results are about."""
+    """Read and replay one input or several; one subject per trace, and per trace that saved results are about."""
     settings = settings or Settings(memory_map=True)
     found: list[Subject | Trace] = []
-    names = iter(names_of([source for source in inputs if isinstance(source, (str, Path))]))
-    for source in inputs:
+    sources = [inputs] if isinstance(inputs, (str, Path, Trace)) else inputs
+    names = iter(names_of([source for source in sources if isinstance(source, (str, Path))]))
+    for source in sources:
         found += _from_file(source, next(names), device) if isinstance(source, (str, Path)) else _given(source)
     traces = [item for item in found if isinstance(item, Trace)]
     with ProgressDisplay(len(traces) * len(allocators)) as display:
@@ -93,15 +94,40 @@ def _saved(path: Path, name: str) -> list[Subject]:
             return _by_trace([Result.from_json(item) for item in data["results"]])
         except ValueError as error:
             raise UserError(f"{path}: {error}; was it made by gmlake replay --json?") from None
-    processes = data.get("processes")
-    if not isinstance(processes, list) or not all(_is_process(process) for process in processes):
-        raise UserError(f"{path}: holds no processes; was it made by gmlake run --json?")
+    runs = data.get("runs", [data])  # a comparison has several
+    if not isinstance(runs, list) or not all(_is_run(run) for run in runs):
+        raise UserError(f"{path}: holds no processes; was it made by gmlake run --json or gmlake compare --json?")
+    processes = [
+        process | {"backend": run.get("allocator", process.get("backend", "native"))}
+        for run in runs
+        for process in run["processes"]
+    ]
     return [Subject(name, processes=tuple(processes))]
 
 
 def _by_trace(results: list[Result]) -> list[Subject]:
-    names = dict.fromkeys(result.trace for result in results)
-    return [Subject(name, tuple(result for result in results if result.trace == name)) for name in names]
+    """Results of one name together, but for those that cannot be of one trace: files may share a name."""
+    groups: list[list[Result]] = []
+    for result in results:
+        own = next((group for group in reversed(groups) if all(_of_one_trace(result, other) for other in group)), None)
+        if own is None:
+            groups.append([result])
+        else:
+            own.append(result)
+    return [Subject(group[0].trace, tuple(group)) for group in groups]
+
+
+def _of_one_trace(one: Result, other: Result) -> bool:
+    if one.trace != other.trace or one.allocator == other.allocator:
+        return False
+    if not (one.completed and other.completed):  # one that ran out of memory saw a part of it
+        return True
+    return (one.events, one.peak_requested, one.peak_active) == (other.events, other.peak_requested, other.peak_active)
+
+
+def _is_run(run: Any) -> bool:
+    processes = run.get("processes") if isinstance(run, dict) else None
+    return isinstance(processes, list) and all(_is_process(process) for process in processes)
 
 
 def _is_process(process: Any) -> bool:

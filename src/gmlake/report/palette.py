@@ -1,7 +1,8 @@
 """The colours of reports and plots: one palette, safe for the colour-blind, for light and dark.
 
-Allocators and groups take colours that Okabe and Ito chose to be told apart by everyone; what has an order (sizes,
-lifetimes, numbers of pieces) takes steps of one scale that also grows in lightness.
+Allocators and groups take colours that Okabe and Ito chose to be told apart by everyone, and where those run out some
+of Paul Tol's; what has an order (sizes, lifetimes, numbers of pieces) takes steps of one scale that also grows in
+lightness.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ ALLOCATORS = {
     "native": "#56b4e9",
 }
 GROUPS = ("#0072b2", "#d55e00", "#009e73", "#e69f00", "#cc79a7", "#56b4e9", "#f0e442")
+MORE = ("#882255", "#117733", "#004488", "#ee6677", "#999933")  # for variants, beside all of the above
 OTHERS = "#8a919c"
 # From dark violet to yellow in ten steps.
 SCALE = (
@@ -57,9 +59,10 @@ THEMES: dict[str, dict[str, str]] = {
 def allocator_colours(names: list[str]) -> dict[str, str]:
     """A colour for each allocator; those we do not know by name, such as variants, take what is left."""
     known = {name: ALLOCATORS[name] for name in names if name in ALLOCATORS}
-    left = [colour for colour in (*ALLOCATORS.values(), *GROUPS) if colour not in known.values()]
+    every = dict.fromkeys((*ALLOCATORS.values(), *MORE, *GROUPS))
+    left = [colour for colour in every if colour not in known.values()]
     unknown = (name for name in names if name not in known)
-    known |= {name: left[number % len(left)] if left else OTHERS for number, name in enumerate(unknown)}
+    known |= {name: left[number % len(left)] for number, name in enumerate(unknown)}
     return known
 
 

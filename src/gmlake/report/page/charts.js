@@ -246,7 +246,7 @@ function callsChart(subject) {
   const say = (index) => {
     const number = index ?? iterations - 1;
     readout.replaceChildren(
-      span(`iteration ${number + 1}`),
+      span(`iteration ${number}`),
       ...[...results].reverse().map((result) => {
         const calls = result.iteration_driver_calls[number];
         const ms = result.iteration_driver_ms[number];
@@ -263,7 +263,7 @@ function callsChart(subject) {
       legend: { show: false },
       padding: [8, RIGHT, 0, 0],
       cursor: { drag: { x: false, y: false }, y: false },
-      scales: { x: { time: false, range: [0.5, iterations + 0.5] }, y: { distr: 4, asinh: 1, range: (_, low, high) => [0, Math.max(1, high) * 1.3] } },
+      scales: { x: { time: false, range: [-0.5, iterations - 0.5] }, y: { distr: 4, asinh: 1, range: (_, low, high) => [0, Math.max(1, high) * 1.3] } },
       axes: [
         axis({ values: (_, splits) => splits.map((value) => (Number.isInteger(value) ? value : "")) }),
         axis({
@@ -280,7 +280,7 @@ function callsChart(subject) {
       hooks: { setCursor: [(shown) => say(shown.cursor.idx)] },
     },
     [
-      Array.from({ length: iterations }, (_, i) => i + 1),
+      Array.from({ length: iterations }, (_, i) => i),
       ...results.map((result) => Array.from({ length: iterations }, (_, i) => result.iteration_driver_calls[i] ?? null)),
     ],
     container,
