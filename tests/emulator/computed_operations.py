@@ -222,6 +222,13 @@ def numbers_and_types(device: str) -> Results:
 
 
 @program
+def outer_products(device: str) -> Results:
+    """PyTorch has a kernel in Triton for batches of them, which it puts in place at the end of its import."""
+    a, b = torch.randn(2, 3, 1).to(device), torch.randn(2, 1, 4).to(device)
+    return [torch.bmm(a, b), a @ b]
+
+
+@program
 def random_numbers(device: str) -> Results:
     found: Results = [torch.randn(7).to(device), torch.rand(3, 4, device=device), torch.randn(5, device=device)]
     found += [torch.randint(0, 9, (5,), device=device), torch.randperm(11, device=device)]

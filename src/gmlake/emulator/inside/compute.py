@@ -11,6 +11,8 @@ distributed tensors see nothing of them. While an operator's own kernel runs, th
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import sys
 import threading
 import warnings
@@ -45,6 +47,8 @@ def start(settings: Settings) -> None:
     global _library
     if not hasattr(torch.library, "get_kernel"):  # an exception would end in a page of PyTorch's about backends
         sys.exit(f"gmlake: --compute and --hazards need a newer PyTorch; torch {torch.__version__} cannot do it")
+    with contextlib.suppress(ImportError):  # PyTorch's own kernels in Triton, which would otherwise be put over ours
+        importlib.import_module("torch._native")
     _library = torch.library.Library("aten", "IMPL")
     shadow = _Shadow()
     with warnings.catch_warnings():
