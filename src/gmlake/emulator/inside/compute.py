@@ -201,6 +201,7 @@ class _Shadow:
                     answer = call()
             except (NotImplementedError, RuntimeError) as error:
                 _note(operator.name, error)
+                _clear(operator, result)
             if self._hazards and not capturing:
                 accesses.report(operator, args, kwargs, result)
         return answer if operator.answers and answer is not None else result
@@ -258,6 +259,13 @@ def _store(result: Any, answer: Any) -> None:
     elif isinstance(result, (list, tuple)) and answer is not None:
         for each, its in zip(result, answer, strict=True):
             _store(each, its)
+
+
+def _clear(operator: Operator, result: Any) -> None:
+    """What nobody computed reads as zero: old bytes may pass for an index or a size, and lead anywhere."""
+    for is_new, each in zip(operator.new, (result,) if len(operator.new) == 1 else result or (), strict=True):
+        for tensor in aliasing.tensors(each) if is_new else ():
+            aliasing.on_host(tensor).zero_()
 
 
 def _note(name: str, error: Exception) -> None:
