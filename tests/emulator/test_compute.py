@@ -55,3 +55,34 @@ with torch.no_grad():
     assert done.status == 0, done.stderr
     [process] = done.report["processes"]
     assert process["not_computed"]["aten::_nested_tensor_from_mask"] == "nested tensors"
+
+
+WRITTEN = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def written(x, n: tl.constexpr):
+    tl.store(x + tl.arange(0, n), 2.0)
+
+written[(1,)](torch.ones(64, device="cuda"), 64)
+"""
+COMPILED = "import torch; torch.compile(lambda x: x.sin() + 1)(torch.ones(64, device='cuda'))"
+OF_AN_OPERATOR = "import torch; torch.bmm(torch.ones(2, 3, 1).cuda(), torch.ones(2, 1, 4).cuda())"
+
+
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [(WRITTEN, "written"), (COMPILED, "triton_poi_fused_add_sin_0"), (OF_AN_OPERATOR, None)],
+    ids=["written", "compiled", "of an operator"],
+)
+def test_kernels_in_triton_are_named_unless_an_operator_is_redone(
+    emulated: Emulated, tmp_path: Path, program: str, name: str | None
+) -> None:
+    pytest.importorskip("triton")
+    script = tmp_path / "program.py"
+    script.write_text(program)
+    done = emulated(script, "--compute")
+    assert done.status == 0, done.stderr
+    found = [process.get("not_computed", {}) for process in done.report["processes"]]
+    told = {why.rpartition(" ")[2] for each in found for why in each.values()}  # compiling may take several processes
+    assert told == ({name} if name else set())

@@ -21,7 +21,18 @@ from typing import Any
 
 import torch
 
-from gmlake.emulator.inside import accesses, aliasing, generators, graphs, layouts, native, powers, report, sizes
+from gmlake.emulator.inside import (
+    accesses,
+    aliasing,
+    generators,
+    graphs,
+    layouts,
+    native,
+    powers,
+    report,
+    sizes,
+    triton,
+)
 from gmlake.emulator.inside.operators import Operator, covered
 from gmlake.emulator.inside.settings import Settings
 
@@ -60,6 +71,7 @@ def start(settings: Settings) -> None:
     if settings.compute:
         graphs.start()
         native.on_read(_looked)
+        triton.on_load(_loaded)
         report.add("not_computed", lambda: not_computed() or None)
 
 
@@ -295,6 +307,12 @@ def _looked(source: int, size: int) -> None:
         if start <= source < start + length:
             return  # an argument, which is there
     _tell(operator.name, "its kernel looks at values that are not there yet")
+
+
+def _loaded(name: str) -> None:
+    """Called when a kernel in Triton is loaded: unless an operator does it, which is redone."""
+    if _thread.inside is None:
+        _tell("kernels in Triton", f"the program's own, or those of torch.compile: the first is {name}")
 
 
 def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Generator | None:
