@@ -143,6 +143,24 @@ def test_the_comparison(cli: Cli, on_device: list[str], tmp_path: Path) -> None:
     assert_refused(cli(*on_device, "--keep", "runs", "--", "true"), "exists already")
 
 
+def test_runs_that_did_not_do_the_same(cli: Cli, on_device: list[str], tmp_path: Path) -> None:
+    """Nothing is said to be saved; and the first run leaves nothing to the others that PyTorch's compilers keep."""
+    program = """
+import os, pathlib, torch
+for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+    folder = pathlib.Path(os.environ[name])
+    folder.mkdir(parents=True)
+made = pathlib.Path("made")
+torch.empty((20 if made.exists() else 40) << 20, dtype=torch.uint8, device="cuda")
+made.touch()
+"""
+    options = ["--allocator", "torch", "--allocator", "gmlake"]
+    done = cli(*on_device, *options, "--", "python", "-c", program)
+    assert done.returncode == 0, done.stderr
+    assert "The runs did not ask for the same memory (from 20.00 MiB to 40.00 MiB at most)" in done.stdout
+    assert "gmlake reserves" not in done.stdout
+
+
 def test_out_of_memory_is_a_result(cli: Cli, on_device: list[str]) -> None:
     options = ["--memory", "1GiB", "--allocator", "torch", "--allocator", "gmlake"]
     done = cli(*on_device, *options, "--json", "--", "python", "-c", SCATTERED)

@@ -148,6 +148,19 @@ def attention_with_masks(device: str) -> Results:
 
 
 @program
+def attention_by_kernels_that_the_cpu_has_not(device: str) -> Results:
+    q, k, v = (torch.randn(1, 2, 64, 64, dtype=torch.bfloat16).to(device).requires_grad_() for _ in range(3))
+    found: Results = []
+    for kernel in (SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION):
+        with sdpa_kernel(kernel) if device == "cuda" else contextlib.nullcontext():
+            out = functional.scaled_dot_product_attention(q, k, v)
+            with torch.no_grad():
+                quiet = functional.scaled_dot_product_attention(q, k, v)
+        found += [out, quiet, *torch.autograd.grad(out.float().square().sum(), (q, k, v))]
+    return found
+
+
+@program
 def attention_with_grouped_queries(device: str) -> Results:
     q = torch.randn(2, 8, 9, 16, dtype=torch.bfloat16).to(device).requires_grad_()
     k, v = (torch.randn(2, 2, 9, 16, dtype=torch.bfloat16).to(device).requires_grad_() for _ in range(2))

@@ -222,6 +222,40 @@ def numbers_and_types(device: str) -> Results:
 
 
 @program
+def outer_products(device: str) -> Results:
+    """PyTorch has a kernel in Triton for batches of them, which it puts in place at the end of its import."""
+    a, b = torch.randn(2, 3, 1).to(device), torch.randn(2, 1, 4).to(device)
+    return [torch.bmm(a, b), a @ b]
+
+
+@program
+def softmax_of_half_precision_in_float(device: str) -> Results:
+    found: Results = []
+    for function in (torch.softmax, torch.log_softmax):
+        x = torch.randn(8, 10).half().to(device).detach().requires_grad_()
+        y = function(x, 1, dtype=torch.float32)
+        out = torch.empty(8, 10, device=device)
+        found += [y, *torch.autograd.grad(y.square().sum(), x), function(x.detach(), 1, dtype=torch.float32, out=out)]
+    return found
+
+
+@program
+def fake_quantisation(device: str) -> Results:
+    """Looks whether the zero points are in range, in memory that held other numbers before."""
+    x, scale = torch.randn(8, 32).to(device), torch.full((8,), 0.1).to(device)
+    zero, bounds = torch.zeros(8, dtype=torch.int32).to(device), (-128, 127)
+    found: Results = []
+    for function, qparams in (
+        (torch.fake_quantize_per_channel_affine, (scale, zero, 0)),
+        (torch._fake_quantize_learnable_per_channel_affine, (scale, zero.float(), 0)),
+        (torch.fake_quantize_per_tensor_affine, (scale[:1], zero[:1])),
+    ):
+        torch.full((1000,), 10**9, device=device)
+        found.append(function(x, *qparams, *bounds))
+    return found
+
+
+@program
 def random_numbers(device: str) -> Results:
     found: Results = [torch.randn(7).to(device), torch.rand(3, 4, device=device), torch.randn(5, device=device)]
     found += [torch.randint(0, 9, (5,), device=device), torch.randperm(11, device=device)]

@@ -65,6 +65,13 @@ def test_an_emulated_child(installed: Path) -> None:
     assert "compute=1" in child["GMLAKE_DEVICE"]
 
 
+def test_what_is_compiled_is_kept_apart(installed: Path) -> None:
+    plan = Plan(SESSION, find_device("t4-16g"))
+    child = environment(plan, {"TRITON_CACHE_DIR": "/mine"})
+    assert child["TRITON_CACHE_DIR"] == "/mine/gmlake"
+    assert child["TORCHINDUCTOR_CACHE_DIR"] == f"{installed.parent}/compiled/inductor"
+
+
 def test_one_rank_of_many(installed: Path) -> None:
     plan = Plan(SESSION, find_device("a100-80g"), gpus=default_gpus(64), world_size=64, rank=11)
     child = environment(plan, {})

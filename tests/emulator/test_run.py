@@ -89,6 +89,40 @@ print(torch.cuda.max_memory_reserved())
     assert done.report["emulated"] == {"device": "a100-80g", "memory": 85094825984, "gpus": 1}
 
 
+def test_counts_are_those_of_the_whole_run(emulated: Emulated) -> None:
+    program = """
+import torch
+for reset in (torch.cuda.reset_accumulated_memory_stats, torch.accelerator.reset_accumulated_memory_stats, int):
+    try:
+        torch.empty(8 << 30, dtype=torch.uint8, device="cuda")
+    except torch.OutOfMemoryError:
+        reset()
+"""
+    done = emulated(program, "--memory", "4GiB")
+    assert done.status == 0, done.stderr
+    assert (done.device["retries"], done.device["out_of_memory"]) == (3, 3)
+
+
+def test_a_loop_that_waits_for_a_value_is_named(emulated: Emulated) -> None:
+    program = """
+import torch
+x = torch.ones(1, device="cuda")
+for _ in range(6000):
+    bool(x)
+"""
+    done = emulated(program)
+    named = [line for line in done.stderr.splitlines() if line.startswith("gmlake: ")]
+    assert named == [
+        "gmlake: <string>:5 has read 5,000 values that are not real; if this loop does not end, use --compute"
+    ]
+
+
+def test_reads_below_our_own_kernels_are_the_programs(emulated: Emulated) -> None:
+    done = emulated("import torch; x = torch.zeros(3, device='cuda'); print(torch.equal(x, x.clone()))", "--hazards")
+    [process] = done.report["processes"]
+    assert {read["place"] for read in process["reads"]} == {"<string>:1"}
+
+
 def test_the_report_is_for_people(emulated: Emulated) -> None:
     program = "import torch; x = torch.ones(5, device='cuda'); print(x.sum().item())"
     done = emulated(program, "--memory", "4GiB", json_report=False)

@@ -73,8 +73,8 @@ def _size(value: int | None) -> str:
 def notes(trials: Sequence[Trial]) -> list[str]:
     """What a reader must know before trusting the table."""
     found = []
-    requested = [trial.requested for trial in trials if trial.outcome == COMPLETED]
-    if requested and max(requested) - min(requested) > _ALIKE * max(requested):
+    if not _alike(trials):
+        requested = [trial.requested for trial in trials if trial.outcome == COMPLETED]
         least, most = map(_core.format_bytes, (min(requested), max(requested)))
         found.append(
             f"The runs did not ask for the same memory (from {least} to {most} at most), so that they cannot be "
@@ -84,6 +84,12 @@ def notes(trials: Sequence[Trial]) -> list[str]:
     if called:
         found.append(f"Not implemented, but called: {first(called)}.")
     return found
+
+
+def _alike(trials: Sequence[Trial]) -> bool:
+    """Whether the runs that completed asked for the same."""
+    requested = [trial.requested for trial in trials if trial.outcome == COMPLETED]
+    return not requested or max(requested) - min(requested) <= _ALIKE * max(requested)
 
 
 def saving(trials: Sequence[Trial]) -> str | None:
@@ -100,7 +106,7 @@ def saving(trials: Sequence[Trial]) -> str | None:
     if "torch" in stuck:
         return f"{_called(ours)} completes with {_core.format_bytes(need[ours])} where PyTorch runs out of memory."
     theirs = "torch" if "torch" in need and ours != "torch" else max(need, key=need.__getitem__)
-    if ours == theirs:
+    if ours == theirs or not _alike(trials):
         return None
     several = max(len(trial.rows) for trial in trials) > 1
     where = "On the GPU that needs most, " if several else ""

@@ -12,7 +12,7 @@ from typing import Any
 from gmlake.comparison.display import Display
 from gmlake.comparison.output import Output
 from gmlake.emulator.execution import Execution, execute
-from gmlake.emulator.launch import Plan
+from gmlake.emulator.launch import CACHES, Plan
 from gmlake.errors import UserError
 
 LAST_LINES = 15
@@ -110,7 +110,7 @@ class Trials:
             path = session / "output.log" if kept is None else kept / f"{allocator}.log"
             with Output(path, self.verbose) as output:
                 tick = self.display.begin(title, output)
-                done = execute(self.command, plan, _environment(allocator), plan.record, output.file, tick)
+                done = execute(self.command, plan, _environment(allocator, session), plan.record, output.file, tick)
             if done.stopped_by is not None:
                 raise Stopped(done.stopped_by)
             return Trial(allocator, done, output.last_lines(LAST_LINES))
@@ -125,6 +125,11 @@ def check_used(trials: Sequence[Trial]) -> None:
     raise UserError(f"no process of the command used CUDA, so that there is nothing to compare; {hint}")
 
 
-def _environment(allocator: str) -> dict[str, str]:
-    """Ours, such that GMLake either serves the run or ends it, and that lines arrive when they are written."""
-    return {**os.environ, "PYTHONUNBUFFERED": "1", **({"GMLAKE": "strict"} if allocator == "gmlake" else {})}
+def _environment(allocator: str, session: Path) -> dict[str, str]:
+    """Ours, such that GMLake either serves the run or ends it, and that lines arrive when they are written.
+
+    Every run compiles for itself: else only the first would need the memory for it.
+    """
+    caches = {name: str(session / folder) for name, folder in CACHES.items()}
+    strict = {"GMLAKE": "strict"} if allocator == "gmlake" else {}
+    return {**os.environ, **caches, "PYTHONUNBUFFERED": "1", **strict}

@@ -24,6 +24,7 @@ GPUS_OF_A_NODE = 8
 _SETTINGS_FOR_US = ("GMLAKE_EMULATE", "GMLAKE_RECORD")
 _PORT = "29500"
 ALLOCATORS = ("torch", "expandable", "gmlake")
+CACHES = {"TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "inductor"}  # of what was compiled: our folders
 _SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")  # of PyTorch's own allocator; the first one counts
 
 
@@ -79,7 +80,7 @@ def environment(plan: Plan, base: Mapping[str, str]) -> dict[str, str]:
         child["LD_PRELOAD"] = _preload(ours, base.get("LD_PRELOAD", ""))
         # It chooses among the devices of this machine, and the child does not see those.
         child.pop("CUDA_VISIBLE_DEVICES", None)
-        child |= _compilers(ours[-1].parent)
+        child |= _compilers(ours[-1].parent, base)
     if plan.world_size is not None:
         child |= _rank_variables(plan.world_size, plan.rank, plan.gpus)
     return child
@@ -150,15 +151,16 @@ def _preloaded() -> list[Path]:
     return [native_library(), stand_ins(torch_libraries())]
 
 
-def _compilers(folder: Path) -> dict[str, str]:
-    """What torch.compile and PyTorch's own compiler need, and keep apart from what they make for real devices."""
+def _compilers(folder: Path, base: Mapping[str, str]) -> dict[str, str]:
+    """What torch.compile and PyTorch's own compiler need, and keep apart from what they make for real devices.
+
+    A folder that the user has chosen gets one for us within.
+    """
     kept = folder.parent / "compiled"
-    return {
-        "TRITON_LIBCUDA_PATH": str(folder / LINKABLE),
-        "TRITON_CACHE_DIR": str(kept / "triton"),
-        "TORCHINDUCTOR_CACHE_DIR": str(kept / "inductor"),
-        "USE_PYTORCH_KERNEL_CACHE": "0",
+    caches = {
+        name: str(Path(base[name]) / "gmlake" if base.get(name) else kept / default) for name, default in CACHES.items()
     }
+    return {"TRITON_LIBCUDA_PATH": str(folder / LINKABLE), **caches, "USE_PYTORCH_KERNEL_CACHE": "0"}
 
 
 def _preload(ours: list[Path], before: str) -> str:

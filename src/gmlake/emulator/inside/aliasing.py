@@ -28,6 +28,8 @@ def on_host(tensor: Tensor) -> Tensor:
     """The CPU tensor over the same bytes; a tensor that is on the CPU already comes back as it is."""
     if not tensor.is_cuda:
         return tensor
+    if tensor.is_nested:
+        raise NotImplementedError("nested tensors")
     if tensor.layout is not torch.strided:
         return _sparse_on_host(tensor)
     # Not through the tensor's storage: once Python has seen that, autograd takes it for shared, and does not add
@@ -71,13 +73,25 @@ def arguments(value: Any) -> Any:
 
 
 def tensors(value: Any) -> Iterator[Tensor]:
-    """The device's tensors among arguments or results."""
+    """The device's tensors among arguments or results; one that is not plain is those that it consists of."""
     if isinstance(value, torch.Tensor):
-        if value.is_cuda and value.layout is torch.strided:
-            yield value
+        if value.is_cuda:
+            yield from _parts(value)
     elif isinstance(value, (list, tuple)):
         for each in value:
             yield from tensors(each)
+
+
+def _parts(tensor: Tensor) -> tuple[Tensor, ...]:
+    if tensor.is_nested:
+        return (tensor.values(),)
+    if tensor.layout is torch.strided:
+        return (tensor,)
+    if tensor.layout is torch.sparse_coo:
+        return tensor._indices(), tensor._values()
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
 
 
 def span(tensor: Tensor) -> tuple[int, int]:

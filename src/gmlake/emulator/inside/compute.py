@@ -11,6 +11,8 @@ distributed tensors see nothing of them. While an operator's own kernel runs, th
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import sys
 import threading
 import warnings
@@ -19,7 +21,18 @@ from typing import Any
 
 import torch
 
-from gmlake.emulator.inside import accesses, aliasing, generators, graphs, layouts, native, powers, report, sizes
+from gmlake.emulator.inside import (
+    accesses,
+    aliasing,
+    generators,
+    graphs,
+    layouts,
+    native,
+    powers,
+    report,
+    sizes,
+    triton,
+)
 from gmlake.emulator.inside.operators import Operator, covered
 from gmlake.emulator.inside.settings import Settings
 
@@ -45,6 +58,8 @@ def start(settings: Settings) -> None:
     global _library
     if not hasattr(torch.library, "get_kernel"):  # an exception would end in a page of PyTorch's about backends
         sys.exit(f"gmlake: --compute and --hazards need a newer PyTorch; torch {torch.__version__} cannot do it")
+    with contextlib.suppress(ImportError):  # PyTorch's own kernels in Triton, which would otherwise be put over ours
+        importlib.import_module("torch._native")
     _library = torch.library.Library("aten", "IMPL")
     shadow = _Shadow()
     with warnings.catch_warnings():
@@ -56,6 +71,7 @@ def start(settings: Settings) -> None:
     if settings.compute:
         graphs.start()
         native.on_read(_looked)
+        triton.on_load(_loaded)
         report.add("not_computed", lambda: not_computed() or None)
 
 
@@ -197,6 +213,7 @@ class _Shadow:
                     answer = call()
             except (NotImplementedError, RuntimeError) as error:
                 _note(operator.name, error)
+                _clear(operator, result)
             if self._hazards and not capturing:
                 accesses.report(operator, args, kwargs, result)
         return answer if operator.answers and answer is not None else result
@@ -256,6 +273,13 @@ def _store(result: Any, answer: Any) -> None:
             _store(each, its)
 
 
+def _clear(operator: Operator, result: Any) -> None:
+    """What nobody computed reads as zero: old bytes may pass for an index or a size, and lead anywhere."""
+    for is_new, each in zip(operator.new, (result,) if len(operator.new) == 1 else result or (), strict=True):
+        for tensor in aliasing.tensors(each) if is_new else ():
+            aliasing.on_host(tensor).zero_()
+
+
 def _note(name: str, error: Exception) -> None:
     """Say once what cannot be redone; an error of the program is raised."""
     message = str(error).partition("\n")[0]
@@ -283,6 +307,12 @@ def _looked(source: int, size: int) -> None:
         if start <= source < start + length:
             return  # an argument, which is there
     _tell(operator.name, "its kernel looks at values that are not there yet")
+
+
+def _loaded(name: str) -> None:
+    """Called when a kernel in Triton is loaded: unless an operator does it, which is redone."""
+    if _thread.inside is None:
+        _tell("kernels in Triton", f"the program's own, or those of torch.compile: the first is {name}")
 
 
 def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Generator | None:

@@ -46,7 +46,10 @@ _WITHOUT_VALUES = {
 
 # They look at values on the host while they run, to choose sizes or to check: what they call must be redone as well.
 # None of them changes its arguments, which would then be changed twice.
-_LOOKING = ("bincount", "equal", "histc", "linalg_", "_linalg_", "repeat_interleave", "searchsorted", "segment_reduce")
+_LOOKING = (
+    "_fake_quantize", "_linalg_", "_nested_tensor_from_mask", "bincount", "equal", "fake_quantize", "histc",
+    "linalg_", "repeat_interleave", "searchsorted", "segment_reduce",
+)  # fmt: skip
 
 # The CPU chooses its kernel by whether gradients will be needed.
 _BY_GRADIENT = {

@@ -25,6 +25,7 @@ import torch
 from gmlake.emulator.inside.settings import Settings
 
 _PEAKS = ("requested_bytes", "allocated_bytes", "active_bytes", "reserved_bytes")
+_COUNTS = ("num_alloc_retries", "num_ooms")
 _contributors: dict[str, Callable[[], object]] = {}
 
 
@@ -49,7 +50,7 @@ class Report:
         self._began = 0.0
         self._ended: str | None = None
         self._interrupted = False  # an interrupt that the program did not catch ends it
-        self._before: dict[int, dict[str, int]] = {}  # peaks before the program reset them
+        self._before: dict[int, dict[str, int]] = {}  # peaks and counts before the program reset them
 
     def begin(self) -> None:
         """CUDA was initialised in this process, which may be a fork of the one that imported torch."""
@@ -116,7 +117,7 @@ class Report:
             statistics = torch._C._cuda_memoryStats(number)
             before = self._before.get(number, {})
             peaks = {name: max(_peak(statistics, name), before.get(name, 0)) for name in _PEAKS}
-            retries, ooms = statistics.get("num_alloc_retries", 0), statistics.get("num_ooms", 0)
+            retries, ooms = (statistics.get(name, 0) + before.get(name, 0) for name in _COUNTS)
         except RuntimeError:  # an allocator that was plugged in keeps no statistics
             pass
         on_device = (
@@ -149,21 +150,24 @@ class Report:
         sys.excepthook = note
 
     def _watch_resets(self) -> None:
-        """A program that resets its peaks does it for itself; the run's peak is the largest of all."""
-        for name in ("_cuda_resetPeakMemoryStats", "_accelerator_resetPeakStats"):
-            reset = getattr(torch._C, name, None)
-            if reset is not None:
-                setattr(torch._C, name, self._keeping(reset))
+        """A program that resets statistics does it for itself: the largest peak counts, and the sum of the counts."""
+        for kind, keep in (("Peak", self._keep_peaks), ("Accumulated", self._keep_counts)):
+            for name in (f"_cuda_reset{kind}MemoryStats", f"_accelerator_reset{kind}Stats"):
+                reset = getattr(torch._C, name, None)
+                if reset is not None:
+                    setattr(torch._C, name, _after(keep, reset))
 
-    def _keeping(self, reset: Callable[..., Any]) -> Callable[..., Any]:
-        def kept(device: int) -> Any:
-            statistics = torch._C._cuda_memoryStats(device)
-            before = self._before.setdefault(device, {})
-            for peak in _PEAKS:
-                before[peak] = max(_peak(statistics, peak), before.get(peak, 0))
-            return reset(device)
+    def _keep_peaks(self, device: int) -> None:
+        statistics = torch._C._cuda_memoryStats(device)
+        before = self._before.setdefault(device, {})
+        for peak in _PEAKS:
+            before[peak] = max(_peak(statistics, peak), before.get(peak, 0))
 
-        return kept
+    def _keep_counts(self, device: int) -> None:
+        statistics = torch._C._cuda_memoryStats(device)
+        before = self._before.setdefault(device, {})
+        for name in _COUNTS:
+            before[name] = statistics.get(name, 0) + before.get(name, 0)
 
     def _terminate(self, number: int, _frame: object) -> None:
         self._ended = "SIGTERM"
@@ -180,6 +184,14 @@ def _die_of_the_interrupt() -> None:
     """
     with contextlib.suppress(KeyboardInterrupt):
         exec("raise KeyboardInterrupt")
+
+
+def _after(keep: Callable[[int], None], reset: Callable[[int], Any]) -> Callable[[int], Any]:
+    def run(device: int) -> Any:
+        keep(device)
+        return reset(device)
+
+    return run
 
 
 def _peak(statistics: dict[str, Any], name: str) -> int:

@@ -22,6 +22,8 @@ _STORING = tuple(
     _TORCH + part
     for part in ("autograd/graph.py", "serialization.py", "distributed/checkpoint/", "distributed/fsdp/", "storage.py")
 )
+_GMLAKE = str(Path(__file__).parents[2]) + "/"  # kernels of ours stand between the program and the device
+_MANY = 5000  # reads at one place: it may be a loop that waits for a value
 _FARTHEST = 64  # frames: deeper calls within PyTorch count as its own
 
 Place = tuple[CodeType, int]
@@ -67,17 +69,26 @@ def _read(_source: int, size: int) -> None:
                 counts = _reads.setdefault(place, [0, 0])
             counts[0] += 1
             counts[1] += size
+            if counts[0] == _MANY and place is not None:
+                _tell(place)
     except BaseException:
         return
 
 
+def _tell(place: Place) -> None:
+    where = f"{_shown(place[0].co_filename)}:{place[1]}"
+    sys.stderr.write(
+        f"gmlake: {where} has read {_MANY:,} values that are not real; if this loop does not end, use --compute\n"
+    )
+
+
 def _place(frame: FrameType | None) -> Place | Literal[False] | None:
-    """The innermost line outside PyTorch; None if there is none; False if PyTorch only puts data away."""
+    """The innermost line outside PyTorch and ourselves; None if there is none; False if PyTorch only puts data away."""
     for _ in range(_FARTHEST):
         if frame is None:
             return None
         name = frame.f_code.co_filename
-        if not name.startswith(_TORCH):
+        if not name.startswith((_TORCH, _GMLAKE)):
             return frame.f_code, frame.f_lineno
         if name.startswith(_STORING):
             return False

@@ -17,6 +17,7 @@ from gmlake.emulator.inside.equivalents import (
     products,
     recurrent,
     sampling,
+    softmax,
     synchronised,
 )
 from gmlake.emulator.inside.equivalents.table import EQUIVALENTS, Equivalent
@@ -32,5 +33,6 @@ __all__ = [
     "products",
     "recurrent",
     "sampling",
+    "softmax",
     "synchronised",
 ]

@@ -7,10 +7,13 @@ comes here expanded to four dimensions; one that had three is composed in a CPU 
 
 from __future__ import annotations
 
+import contextlib
 import math
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from gmlake.emulator.inside.equivalents.table import Draws, Tensor, gradients, stands_for
 
@@ -31,6 +34,14 @@ def _unpadded(scale: float | None, *tensors: Tensor) -> int:
     return size
 
 
+def _choices() -> AbstractContextManager[None]:
+    """What the CPU may choose from: all it has, where the program allows only kernels that it has not."""
+    if torch.backends.cuda.flash_sdp_enabled() or torch.backends.cuda.math_sdp_enabled():
+        return contextlib.nullcontext()
+    chosen: AbstractContextManager[None] = sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH])
+    return chosen
+
+
 class _Attention:
     """One call: what the CPU's operators are given."""
 
@@ -46,9 +57,10 @@ class _Attention:
         self.grouped = q.dim() > 2 and q.shape[-3] != k.shape[-3]
 
     def is_fused(self) -> bool:
-        choice = torch._fused_sdp_choice(
-            *self.tensors, self.bias, self.dropout, self.causal, scale=self.scale, enable_gqa=self.grouped
-        )
+        with _choices():
+            choice = torch._fused_sdp_choice(
+                *self.tensors, self.bias, self.dropout, self.causal, scale=self.scale, enable_gqa=self.grouped
+            )
         return bool(choice == _FUSED)
 
     def fused(self) -> tuple[Tensor, Tensor]:
@@ -63,7 +75,7 @@ class _Attention:
         )[0]
         return output
 
-    def forward(self, output: Tensor, sums: Tensor, seed: Tensor | None) -> None:
+    def forward(self, output: Tensor, sums: Tensor | None, seed: Tensor | None) -> None:
         """Write into CUDA's results; padding stays zero."""
         if self.dropout > 0 and seed is not None and seed.numel():
             seed.fill_(_draws.remember())
@@ -71,12 +83,13 @@ class _Attention:
         with torch.no_grad():
             if fused:
                 found, logarithms = self.fused()
-                if sums.numel():
+                if sums is not None and sums.numel():
                     sums[..., : logarithms.shape[-1]] = logarithms
             else:
                 q, k, v = self.tensors
                 found = self.composed(q, k, v, self.bias)
-                sums.fill_(math.nan)
+                if sums is not None:
+                    sums.fill_(math.nan)
             output[..., : found.shape[-1]] = found
 
     def backward(
@@ -122,8 +135,9 @@ def flash(results: Any, q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0,
 def cudnn(results: Any, q: Tensor, k: Tensor, v: Tensor, attn_bias: Tensor | None, compute_log_sumexp: bool,
           dropout_p: float = 0.0, is_causal: bool = False, return_debug_mask: bool = False, *,
           scale: float | None = None) -> None:  # fmt: skip
-    """Forward of cuDNN's attention."""
-    _Attention(q, k, v, attn_bias, dropout_p, is_causal, scale).forward(results[0], results[1], results[6])
+    """Forward of cuDNN's attention, whose sums have a dimension more, and are not there without gradients."""
+    sums = None if results[1] is None else results[1].squeeze(-1)
+    _Attention(q, k, v, attn_bias, dropout_p, is_causal, scale).forward(results[0], sums, results[6])
 
 
 @stands_for("_scaled_dot_product_efficient_attention", results=True)
@@ -149,7 +163,7 @@ def cudnn_backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, s
     """Gradients of cuDNN's attention."""
     bias = None if attn_bias is None or not attn_bias.numel() else attn_bias
     call = _Attention(q, k, v, bias, dropout_p, is_causal, scale)
-    return _padded(call.backward(grad, out, sums, seed, [True, True, True, False])[:3], [q, k, v])
+    return _padded(call.backward(grad, out, sums.squeeze(-1), seed, [True, True, True, False])[:3], [q, k, v])
 
 
 @stands_for("_scaled_dot_product_efficient_attention_backward")
