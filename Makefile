@@ -2,6 +2,7 @@
 # make test    the same environment, then linters, types, sanitizers and all tests
 # make bench   the benchmarks
 # make docs    the documentation as a site, in build/site
+# make pytorch-2.12.0  the tests of tests/torch with that PyTorch, which goes into build/
 # make evaluation  the paper's evaluation again, into docs/evaluation.md
 # Needs python3 with its venv module and a C++20 compiler; everything else comes from PyPI into .venv.
 
@@ -49,6 +50,10 @@ docs: .venv/developing
 
 bench: .venv/developing
 	@$(BIN)/python -m bench
+
+pytorch-%: .venv/emulated
+	@test -d build/$@ || $(PIP) install --no-deps --target build/$@ torch==$*
+	@PYTHONPATH=$(CURDIR)/build/$@ $(BIN)/pytest tests/torch
 
 evaluation: .venv/installed
 	@$(BIN)/gmlake workloads run paper --markdown docs/evaluation.md

@@ -2,7 +2,11 @@
 // functions that a plugged-in allocator may set. It is compiled on the user's machine, because the class has another
 // shape with every version of PyTorch, and it is optional. It holds no memory and no policy: each method passes the
 // question on to the allocators of this process, and what is not answered here keeps the answer of the base class.
+//
+// PyTorch 2.8 to 2.15 are known. Where a method took other arguments in some of them, it is here once for each, without
+// `override`: the one that this PyTorch has takes effect, the others are never called.
 #include <c10/core/impl/GPUTrace.h>
+#include <torch/csrc/api/include/torch/version.h>
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 
 #include <atomic>
@@ -20,10 +24,12 @@
 #include "edge/torch/out_of_memory.h"
 #include "edge/torch/sharing.h"
 
+#define PYTORCH_SINCE(minor) (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= (minor))
+
 namespace {
 
 using c10::DeviceIndex;
-using c10::MempoolId_t;
+using c10::cuda::MempoolId_t;
 using gmlake::process_allocator_if_used;
 using gmlake::process_device;
 namespace caching = c10::cuda::CUDACachingAllocator;
@@ -120,8 +126,9 @@ common::StatArray as_stats(const gmlake::StatArray& stats) {
   return {as_stat(stats.by[0]), as_stat(stats.by[1]), as_stat(stats.by[2])};
 }
 
-common::DeviceStats as_device_stats(const gmlake::Statistics& statistics) {
-  common::DeviceStats result;
+template <typename DeviceStats>  // PyTorch's, as a parameter: what a version lacks is left out
+DeviceStats as_device_stats(const gmlake::Statistics& statistics) {
+  DeviceStats result;
   result.allocation = as_stats(statistics.allocation);
   result.segment = as_stats(statistics.segment);
   result.active = as_stats(statistics.active);
@@ -131,8 +138,9 @@ common::DeviceStats as_device_stats(const gmlake::Statistics& statistics) {
   result.active_bytes = as_stats(statistics.active_bytes);
   result.inactive_split_bytes = as_stats(statistics.inactive_split_bytes);
   result.requested_bytes = as_stats(statistics.requested_bytes);
-  for (const auto& [pool, stats] : statistics.reserved_bytes_by_private_pools)
-    result.reserved_bytes_by_private_pools[{pool.capture, pool.user}] = as_stats(stats);
+  if constexpr (requires { result.reserved_bytes_by_private_pools; })
+    for (const auto& [pool, stats] : statistics.reserved_bytes_by_private_pools)
+      result.reserved_bytes_by_private_pools[{pool.capture, pool.user}] = as_stats(stats);
   result.oversize_allocations = as_stat(statistics.oversize_allocations);
   result.oversize_segments = as_stat(statistics.oversize_segments);
   result.num_alloc_retries = statistics.num_alloc_retries;
@@ -145,16 +153,16 @@ common::DeviceStats as_device_stats(const gmlake::Statistics& statistics) {
 }
 
 // A run of blocks that is shown as one segment. Memory that serves a stitched block is shown there and not at home.
-common::SegmentInfo as_segment(DeviceIndex device, const gmlake::SegmentInfo& whole, gmlake::Address address,
-                               std::vector<common::BlockInfo> blocks) {
-  common::SegmentInfo result;
+caching::SegmentInfo as_segment(DeviceIndex device, const gmlake::SegmentInfo& whole, gmlake::Address address,
+                                std::vector<caching::BlockInfo> blocks) {
+  caching::SegmentInfo result;
   result.device = device;
   result.address = address;
-  result.stream = as_pointer(whole.stream);
+  result.stream = static_cast<decltype(result.stream)>(as_pointer(whole.stream));
   result.is_large = whole.kind == gmlake::PoolKind::large;
   result.is_expandable = whole.expandable;
   result.owner_private_pool_id = {whole.pool.capture, whole.pool.user};
-  for (const common::BlockInfo& block : blocks) {
+  for (const caching::BlockInfo& block : blocks) {
     result.total_size += block.size;
     result.requested_size += block.requested_size;
     if (block.allocated) result.allocated_size += block.size;
@@ -164,9 +172,9 @@ common::SegmentInfo as_segment(DeviceIndex device, const gmlake::SegmentInfo& wh
   return result;
 }
 
-void add_segments(DeviceIndex device, const gmlake::SegmentInfo& whole, std::vector<common::SegmentInfo>& segments) {
+void add_segments(DeviceIndex device, const gmlake::SegmentInfo& whole, std::vector<caching::SegmentInfo>& segments) {
   using State = gmlake::BlockInfo::State;
-  std::vector<common::BlockInfo> run;
+  std::vector<caching::BlockInfo> run;
   gmlake::Address begin = 0;
   bool used = false;
   auto finish = [&] {
@@ -180,7 +188,7 @@ void add_segments(DeviceIndex device, const gmlake::SegmentInfo& whole, std::vec
       continue;
     }
     if (run.empty()) begin = block.address;
-    common::BlockInfo shown;
+    caching::BlockInfo shown;
     shown.size = block.size;
     shown.requested_size = block.requested;
     shown.allocated = block.state == State::active_allocated;
@@ -250,7 +258,9 @@ class Bridge final : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAl
         reserved - statistics.active_bytes.all().current - statistics.inactive_split_bytes.all().current;
     *largest = std::max(*largest, static_cast<size_t>(room + std::max<int64_t>(0, idle)));
   }
+#if PYTORCH_SINCE(10)
   std::vector<caching::StreamSegmentSize> getExpandableSegmentSizes(DeviceIndex) override { return {}; }
+#endif
   // Memory that was mapped needs the call for peers where the devices cannot reach each other.
   cudaError_t memcpyAsync(void* to, int to_device, const void* from, int from_device, size_t size, cudaStream_t stream,
                           bool reachable) override {
@@ -262,7 +272,7 @@ class Bridge final : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAl
   // Figures.
   common::DeviceStats getDeviceStats(DeviceIndex device) override {
     const auto* const allocator = process_allocator_if_used(device);
-    return allocator == nullptr ? common::DeviceStats() : as_device_stats(allocator->statistics());
+    return allocator == nullptr ? common::DeviceStats() : as_device_stats<common::DeviceStats>(allocator->statistics());
   }
   void resetAccumulatedStats(DeviceIndex device) override {
     if (auto* const allocator = process_allocator_if_used(device)) allocator->reset_accumulated();
@@ -271,7 +281,8 @@ class Bridge final : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAl
     if (auto* const allocator = process_allocator_if_used(device)) allocator->reset_peaks();
   }
   // Events and stacks are recorded in Python, which PyTorch's own functions there ask.
-  caching::SnapshotInfo snapshot(MempoolId_t id, bool) override {
+  caching::SnapshotInfo snapshot(MempoolId_t id, bool) { return snapshot(id); }  // since 2.11
+  caching::SnapshotInfo snapshot(MempoolId_t id) {
     caching::SnapshotInfo result{};
     for (int device = 0; device < gmlake::most_devices; ++device) {
       const auto* const allocator = process_allocator_if_used(device);
@@ -283,22 +294,30 @@ class Bridge final : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAl
     return result;
   }
   bool isHistoryEnabled() override { return gmlake::process_journals() > 0; }
-  void recordHistory(bool, caching::CreateContextFn, size_t, caching::RecordContext, bool,
-                     const std::vector<std::string>&) override {
+  void recordHistory(bool on, caching::CreateContextFn context, size_t entries, caching::RecordContext when, bool clear,
+                     const std::vector<std::string>&) {  // since 2.11
+    recordHistory(on, std::move(context), entries, when, clear);
+  }
+  void recordHistory(bool, caching::CreateContextFn, size_t, caching::RecordContext, bool) {
     TORCH_CHECK(false, "GMLake records memory history through torch.cuda.memory._record_memory_history only");
   }
   void attachOutOfMemoryObserver(caching::OutOfMemoryObserver observer) override {
     gmlake::observe_out_of_memory(std::move(observer));
   }
+#if PYTORCH_SINCE(12)
   void attachOomRejectionObserver(caching::OomRejectionObserver) override {}  // nothing is rejected beforehand
-  void attachAllocatorTraceTracker(common::AllocatorTraceTracker) override {
+#endif
+  void attachAllocatorTraceTracker(caching::AllocatorTraceTracker) override {
     TORCH_CHECK(false, "GMLake's memory moves, and is not registered with NCCL; unset ",
                 "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK, and register no MemPool");
   }
 
   // Pools.
-  void createOrIncrefPool(DeviceIndex device, MempoolId_t id, std::shared_ptr<CUDAAllocator> source) override {
-    TORCH_CHECK(source == nullptr || source.get() == this,
+  void createOrIncrefPool(DeviceIndex device, MempoolId_t id, std::shared_ptr<CUDAAllocator> source) {  // since 2.11
+    createOrIncrefPool(device, id, source.get());
+  }
+  void createOrIncrefPool(DeviceIndex device, MempoolId_t id, CUDAAllocator* source) {
+    TORCH_CHECK(source == nullptr || source == this,
                 "GMLake serves a MemPool from its own memory only; leave out the pool's allocator");
     process_device(device).allocator.retain_pool(as_pool(id));
   }
@@ -307,10 +326,11 @@ class Bridge final : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAl
     const auto* const allocator = process_allocator_if_used(device);
     return allocator == nullptr ? 1 : allocator->pool_uses(as_pool(id));
   }
-  void setUseOnOOM(DeviceIndex device, MempoolId_t id, bool on) override {
+  void setUseOnOOM(DeviceIndex device, MempoolId_t id) { setUseOnOOM(device, id, true); }
+  void setUseOnOOM(DeviceIndex device, MempoolId_t id, bool on) {  // since 2.11
     if (auto* const allocator = process_allocator_if_used(device)) allocator->share_pool(as_pool(id), on);
   }
-  void setNoSplit(DeviceIndex, MempoolId_t) override {}  // pools have no segments that could be kept whole
+  void setNoSplit(DeviceIndex, MempoolId_t) {}  // since 2.10; pools have no segments that could be kept whole
   void beginAllocateToPool(DeviceIndex device, MempoolId_t id, std::function<bool(cudaStream_t)> filter) override {
     gmlake::torch_begin_pool(
         device, id, [filter = std::move(filter)](void* stream) { return filter(static_cast<cudaStream_t>(stream)); });
