@@ -39,8 +39,10 @@ from rich.table import Table as Drawn
 from rich.text import Text
 
 from gmlake import _core
+from gmlake.commands.replay import check_jobs
 from gmlake.errors import UserError
 from gmlake.hints import show_next
+from gmlake.replay import ALLOCATORS
 from gmlake.replay.progress import ProgressDisplay
 from gmlake.terminal import counted, standard_output
 from gmlake.workloads import document
@@ -49,7 +51,7 @@ from gmlake.workloads.catalogue import select, suites, workloads
 from gmlake.workloads.evaluation import cases, tables
 from gmlake.workloads.recording import VERSIONS, check_packages
 from gmlake.workloads.results import Kept, usual_folder
-from gmlake.workloads.running import ALLOCATORS, BUNDLED, Elsewhere, count_missing, settings, trace_of
+from gmlake.workloads.running import BUNDLED, Elsewhere, count_missing, settings, trace_of
 from gmlake.workloads.running import run as run_all
 from gmlake.workloads.summary import sentences, summarise
 from gmlake.workloads.workload import ENGINES, STRATEGIES, Workload
@@ -174,7 +176,7 @@ def _record(args: argparse.Namespace) -> int:
       gmlake workloads record tiny -o traces
       gmlake workloads record paper -o traces --jobs 2
     """
-    _check_jobs(args.jobs)
+    check_jobs(args.jobs)
     chosen = select(args.names)
     here = check_packages()
     for name, version in here.items():
@@ -225,7 +227,7 @@ def _run(args: argparse.Namespace) -> int:
       gmlake workloads run quick --allocator gmlake --allocator gmlake:target=0.99
       gmlake workloads run paper --ray auto
     """
-    _check_jobs(args.jobs)
+    check_jobs(args.jobs)
     if args.markdown is not None:
         document.check(args.markdown)
     chosen = select(args.names)
@@ -282,8 +284,3 @@ def _bars() -> Progress:
         transient=True,
         disable=not sys.stderr.isatty(),
     )
-
-
-def _check_jobs(jobs: int | None) -> None:
-    if jobs is not None and jobs < 1:
-        raise UserError(f"--jobs needs a number of 1 or more, not {jobs}")

@@ -70,7 +70,7 @@ class _Recorder:
         needed = {context for _, context in _core.recorded_contexts()}
         for device in _core.used_devices():
             needed.update(entry.context for entry in _core.process_allocator(device).journal())
-        newest = max(self._stacks, default=0)
+        newest = max(self._stacks, default=0)  # the latest may be on their way into a journal
         self._stacks = {
             number: stack for number, stack in list(self._stacks.items()) if number in needed or number > newest - 1000
         }
