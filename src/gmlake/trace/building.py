@@ -89,8 +89,7 @@ def pair(kind: U8, key: U64) -> I64:
     new_key[1:] = keys[1:] != keys[:-1]
     group = np.maximum.accumulate(np.where(new_key, position, 0)) if len(order) else position
     last_made = np.maximum.accumulate(np.where(kinds == Kind.ALLOCATE, position, -1)) if len(order) else position
-    # The allocation an event can refer to was made before it; for an ALLOCATE, the previous one of the same
-    # key.
+    # The allocation an event can refer to was made before it; for an ALLOCATE, the previous one of its key.
     before = np.where(kinds == Kind.ALLOCATE, np.concatenate(([-1], last_made[:-1])), last_made)[: len(order)]
     known = before >= group
     frees = np.cumsum(kinds == Kind.FREE)
