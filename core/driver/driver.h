@@ -33,10 +33,14 @@ enum class Status : std::uint8_t {
   invalid_value,
   not_supported,
   not_ready,      // query: work before the event has not finished
-  deinitialized,  // the process is ending and the driver has gone: treat as success when freeing
+  deinitialized,  // the process is ending and the driver has gone
   unknown,
 };
 std::string_view to_string(Status status);
+// For whoever gives something back or waits: a driver that has gone has nothing left to do.
+constexpr bool succeeded(Status status) {
+  return status == Status::success || status == Status::deinitialized;
+}
 
 enum class Call : std::uint8_t {
   // memory
@@ -58,7 +62,6 @@ enum class Call : std::uint8_t {
   synchronize,
 };
 inline constexpr std::size_t call_kinds = static_cast<std::size_t>(Call::synchronize) + 1;
-inline constexpr std::size_t memory_call_kinds = static_cast<std::size_t>(Call::free) + 1;
 std::string_view to_string(Call call);
 
 struct CallCount {

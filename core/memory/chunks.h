@@ -50,8 +50,6 @@ class Chunks {
     Address at;
     Bytes size;
   };
-  Driver& driver_;
-  Statistics& statistics_;
   struct Doomed {
     Chunk* chunk;
     PoolId pool;
@@ -59,6 +57,8 @@ class Chunks {
   bool try_destroy(const Doomed& doomed);
   void try_again();
 
+  Driver& driver_;
+  Statistics& statistics_;
   Store<Chunk> store_;
   std::vector<Handle> handles_;  // of the call that is made
   std::vector<Span> stuck_;      // mappings that could not be undone
