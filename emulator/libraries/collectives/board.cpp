@@ -108,7 +108,10 @@ std::shared_ptr<Board> Board::open(const std::string& name, int ranks, int rank,
   const int reason = errno;
   close(file);
   errno = reason;
-  if (board->mapping_ == MAP_FAILED) return board->mapping_ = nullptr, failed("find room in");
+  if (board->mapping_ == MAP_FAILED) {
+    board->mapping_ = nullptr;
+    return failed("find room in");
+  }
 
   auto* at = static_cast<std::byte*>(board->mapping_);
   board->leavers_ = reinterpret_cast<std::atomic<std::uint32_t>*>(at);
@@ -193,10 +196,16 @@ Wait Board::everybody_published(std::uint32_t round, int& missing) {
     return static_cast<std::int32_t>(members_[rank].published.load(std::memory_order_acquire) - round) >= 0;
   };
   for (int rank = 0; rank < ranks_; ++rank) {
-    if (rank != rank_ && process(rank) == owner_) return missing = rank, Wait::same_process;
+    if (rank != rank_ && process(rank) == owner_) {
+      missing = rank;
+      return Wait::same_process;
+    }
     const auto hopeless = [&] {
-      for (int other = 0; other < ranks_; ++other)
-        if (!has(other) && gone(members_[other])) return missing = other, has(other) ? Wait::done : Wait::gone;
+      for (int other = 0; other < ranks_; ++other) {
+        if (has(other) || !gone(members_[other])) continue;
+        missing = other;
+        return has(other) ? Wait::done : Wait::gone;  // it may have published just before it went
+      }
       return Wait::done;
     };
     const Wait result = wait(members_[rank].published, [&] { return has(rank); }, hopeless);
