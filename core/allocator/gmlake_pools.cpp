@@ -15,7 +15,7 @@ constexpr Bytes shared_lake = 4 * TiB;
 constexpr Bytes shared_slabs = 256 * GiB;
 constexpr Bytes private_lake = 256 * GiB;
 constexpr Bytes private_slabs = 16 * GiB;
-constexpr Bytes smallest_part = 32;  // a pool has at least so many of them, divided by this
+constexpr Bytes smallest_part = 32;  // where addresses are scarce, at least a 32nd of them
 
 }  // namespace
 

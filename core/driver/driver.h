@@ -10,8 +10,8 @@
 //
 // Sizes and addresses are multiples of granularity() in every virtual-memory call. unmap is not ordered with streams:
 // the caller makes sure that nothing still uses the memory. A call that fails changes nothing. Any thread may call.
-// Handles of one size are created and mapped in runs: what one call needs besides (a lock, the device's context) is
-// then paid once for all of them.
+// Handles of one size are created and mapped in runs: what surrounds a call (a lock, the device's context) is then paid
+// for once.
 //
 // The public methods call the implementation's do_ method and count what it reports, by kind; an implementation never
 // counts. One that is serial is called by one thread at a time, under the lock that guards the counts.

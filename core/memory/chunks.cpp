@@ -6,7 +6,7 @@ namespace gmlake {
 
 Chunks::~Chunks() {
   retry();
-  retry();  // what the driver refused just now it may take now
+  retry();  // what it refuses the first time it may take the second
 }
 
 Bytes Chunks::doomed_bytes() const {

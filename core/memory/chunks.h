@@ -24,7 +24,7 @@ class Chunks {
   Chunks(Driver& driver, Statistics& statistics) : driver_(driver), statistics_(statistics) {}
   Chunks(const Chunks&) = delete;
   Chunks& operator=(const Chunks&) = delete;
-  ~Chunks();  // what the driver has not taken back until now it is asked to take once more
+  ~Chunks();  // asks the driver again to take back what it has refused
 
   Bytes reserved() const { return reserved_; }
   Bytes doomed_bytes() const;  // of chunks that the driver refused to take back

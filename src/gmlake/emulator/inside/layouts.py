@@ -1,4 +1,4 @@
-"""Tensors that are not plain: sparse ones are redone on the CPU first; of the others it is said that nobody does.
+"""Tensors that are not plain: sparse ones are redone on the CPU first; for the others the user is told that none are.
 
 PyTorch has separate kernels for them. Where these are made of operators on plain tensors, such as reading the indices
 of a sparse tensor or copying one, they are right by that and left alone.
