@@ -174,11 +174,6 @@ def _number_streams(handle: I64, counts: npt.NDArray[np.bool_]) -> tuple[tuple[i
     return tuple(int(value) for value in handles) or (0,), stream
 
 
-def without_marks(trace: Trace) -> Trace:
-    """The trace without its iteration marks."""
-    return trace.select(trace.kind != Kind.ITERATION, marks_from="none")
-
-
 def insert_marks(trace: Trace, before: I64, marks_from: MarksFrom) -> Trace:
     """An unmarked trace with an iteration mark before each of these events."""
     marked = insert_events(trace, Kind.ITERATION, before, np.arange(len(before)))
