@@ -54,6 +54,11 @@ struct LiveBlock {
   Stream stream = 0;
 };
 
+// As messages name a pool.
+inline std::string written(PoolId pool) {
+  return "(" + std::to_string(pool.capture) + ", " + std::to_string(pool.user) + ")";
+}
+
 using StreamFilter = std::function<bool(Stream)>;
 
 class Allocator {

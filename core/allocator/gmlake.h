@@ -109,6 +109,11 @@ class GMLakeAllocator final : public Allocator {
   bool fill_pool(Pool& pool, std::span<const LiveBlock> blocks);
   Pool& route(Stream stream) { return scopes_.empty() ? *ordinary_ : route_by_scope(stream); }
   Pool& route_by_scope(Stream stream);
+  template <typename Visit>
+  void each_pool(Visit visit) const {
+    visit(*ordinary_);
+    for (const auto& [id, pool] : private_) visit(*pool);
+  }
   Address try_allocate(Pool& pool, Bytes rounded, Bytes size, Stream stream);
   Address climb(Pool& pool, Bytes rounded, Bytes size, Stream stream);
   Address try_shared_pools(Bytes rounded, Bytes size, Stream stream);

@@ -106,13 +106,11 @@ Sum sum_of(const Lake& lake, const SmallPool& small) {
 std::vector<SegmentInfo> GMLakeAllocator::segments() const {
   const Guard guard(lock_);
   std::vector<SegmentInfo> result;
-  auto show = [&](const Pool& pool) {
+  each_pool([&](const Pool& pool) {
     show_arena(pool.lake.arena(), supply_.fences, pool.id, result);
     show_slabs(pool.small, pool.id, result);
     show_stitched(pool.lake.stitched(), supply_.fences, pool.id, result);
-  };
-  show(*ordinary_);
-  for (const auto& [id, pool] : private_) show(*pool);
+  });
   return result;
 }
 
@@ -120,13 +118,11 @@ std::vector<SegmentInfo> GMLakeAllocator::segments() const {
 // walking, so its peak is the highest value that anyone has looked at.
 void GMLakeAllocator::refresh_inactive() const {
   Lake::Splinters sum;
-  auto add = [&](const Pool& pool) {
+  each_pool([&](const Pool& pool) {
     const Lake::Splinters splinters = pool.lake.splinters();
     sum.count += splinters.count;
     sum.bytes += splinters.bytes;
-  };
-  add(*ordinary_);
-  for (const auto& [id, pool] : private_) add(*pool);
+  });
   auto show = [](StatArray& array, std::int64_t value) {
     for (Stat* stat : {&array.by[0], &array.by[static_cast<std::size_t>(PoolKind::large)]}) {
       stat->current = value;
@@ -142,16 +138,14 @@ void GMLakeAllocator::check() const {
   auto fail = [](const std::string& what) { throw BrokenInvariant("allocator: " + what); };
   Bytes active = 0;
   Bytes mapped = 0;
-  auto look = [&](const Pool& pool) {
+  each_pool([&](const Pool& pool) {
     pool.lake.check();
     pool.slabs.check();
     pool.small.check();
     const Sum sum = sum_of(pool.lake, pool.small);
     active += sum.active;
     mapped += sum.mapped + pool.slabs.bytes();
-  };
-  look(*ordinary_);
-  for (const auto& [id, pool] : private_) look(*pool);
+  });
   const Bytes reserved = supply_.chunks.reserved();
   if (reserved != static_cast<Bytes>(supply_.statistics.reserved_bytes.all().current))
     fail("the statistics of reserved bytes differ from the chunks that exist");

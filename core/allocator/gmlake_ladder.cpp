@@ -1,5 +1,6 @@
 // What our allocator does when a request finds no room: the ladder, and giving memory back.
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "allocator/gmlake.h"
@@ -7,42 +8,12 @@
 #include "base/units.h"
 
 namespace gmlake {
-namespace {
-
-// Addresses for one pool: plenty for the largest device, little beside the 128 TiB that there are.
-constexpr Bytes shared_lake = 4 * TiB;
-constexpr Bytes shared_slabs = 256 * GiB;
-constexpr Bytes private_lake = 256 * GiB;
-constexpr Bytes private_slabs = 16 * GiB;
-constexpr Bytes fewest = 32;  // not less than this part of them
-
-}  // namespace
-
-// The lake comes first, from the first page on that begins at a multiple of its size; the slabs get what is left.
-GMLakeAllocator::Pool::Pool(Supply& supply, PoolId the_id, Address range, Bytes size, Bytes lake_size)
-    : id(the_id),
-      addresses{supply.ranges, range, size},
-      lake(supply, the_id, round_up(range, supply.page), lake_size),
-      slabs(supply, lake, the_id, lake.arena().range() + lake_size,
-            round_down(range + size - lake.arena().range() - lake_size, supply.page)),
-      small(supply, slabs) {}
 
 // Gives free memory back, of large blocks no more than enough. Slabs are unmapped only if the lake could wait for the
 // work that may still use them.
 void GMLakeAllocator::Pool::trim(Bytes enough) {
   small.trim();
   if (lake.trim(enough)) slabs.trim();
-}
-
-std::unique_ptr<GMLakeAllocator::Pool> GMLakeAllocator::make_pool(PoolId id) {
-  // Where addresses are scarce, by a limit of the process or a sanitizer, a pool makes do with fewer.
-  for (Bytes part = 1; part <= fewest; part *= 2) {
-    const Bytes lake = (id ? private_lake : shared_lake) / part;
-    const Bytes slabs = (id ? private_slabs : shared_slabs) / part;
-    const Address range = supply_.ranges.reserve(lake + slabs);
-    if (range != 0) return std::make_unique<Pool>(supply_, id, range, lake + slabs, lake);
-  }
-  return nullptr;
 }
 
 // The ladder. Each rung may free memory, and each is followed by another search.

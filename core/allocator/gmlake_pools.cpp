@@ -1,18 +1,43 @@
-// Private pools of our allocator: which of them serves a request, who uses them, and checkpoints of what is in them.
+// Pools of our allocator: how they are made, which of them serves a request, who uses the private ones, and checkpoints
+// of what is in them.
 #include <algorithm>
 #include <string>
 
 #include "allocator/gmlake.h"
 #include "base/error.h"
+#include "base/units.h"
 
 namespace gmlake {
 namespace {
 
-std::string written(PoolId id) {
-  return "(" + std::to_string(id.capture) + ", " + std::to_string(id.user) + ")";
-}
+// Addresses for one pool: plenty for the largest device, little beside the 128 TiB that there are.
+constexpr Bytes shared_lake = 4 * TiB;
+constexpr Bytes shared_slabs = 256 * GiB;
+constexpr Bytes private_lake = 256 * GiB;
+constexpr Bytes private_slabs = 16 * GiB;
+constexpr Bytes smallest_part = 32;  // where addresses are scarce, at least a 32nd of them
 
 }  // namespace
+
+// The lake comes first, from the first page on that begins at a multiple of its size; the slabs get what is left.
+GMLakeAllocator::Pool::Pool(Supply& supply, PoolId the_id, Address range, Bytes size, Bytes lake_size)
+    : id(the_id),
+      addresses{supply.ranges, range, size},
+      lake(supply, the_id, round_up(range, supply.page), lake_size),
+      slabs(supply, lake, the_id, lake.arena().range() + lake_size,
+            round_down(range + size - lake.arena().range() - lake_size, supply.page)),
+      small(supply, slabs) {}
+
+std::unique_ptr<GMLakeAllocator::Pool> GMLakeAllocator::make_pool(PoolId id) {
+  // Where addresses are scarce, by a limit of the process or a sanitizer, a pool makes do with fewer.
+  for (Bytes part = 1; part <= smallest_part; part *= 2) {
+    const Bytes lake = (id ? private_lake : shared_lake) / part;
+    const Bytes slabs = (id ? private_slabs : shared_slabs) / part;
+    const Address range = supply_.ranges.reserve(lake + slabs);
+    if (range != 0) return std::make_unique<Pool>(supply_, id, range, lake + slabs, lake);
+  }
+  return nullptr;
+}
 
 GMLakeAllocator::Pool& GMLakeAllocator::route_by_scope(Stream stream) {
   (void)supply_.fences.lane(stream);  // from here on it is looked at for a capture

@@ -4,8 +4,6 @@
 
 #include <stdexcept>
 
-#include "base/vocabulary.h"
-
 namespace gmlake {
 
 struct Error : std::runtime_error {

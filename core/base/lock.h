@@ -1,7 +1,7 @@
 // A lock for sections of some ten nanoseconds. Taking it is one atomic operation and giving it back a plain store,
 // where a mutex must ask on every unlock whether somebody sleeps: that second atomic operation costs as much as a
-// cached allocation itself. The price is that nobody is woken: who waits spins shortly, then offers its core to others,
-// then naps, so that a section that is long for once (it calls the driver) is waited for without burning a core.
+// cached allocation itself. The price is that nobody is woken: a thread that waits spins for a moment, then offers its
+// core to others, then naps, so that waiting for an unusually long section (it calls the driver) burns no core.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,6 @@
 #include "base/units.h"
 
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -51,6 +50,12 @@ std::string format_bytes(Bytes value) {
     std::snprintf(text, sizeof text, "%.2f MiB", number / static_cast<double>(MiB));
   else
     std::snprintf(text, sizeof text, "%.2f GiB", number / static_cast<double>(GiB));
+  return text;
+}
+
+std::string format_address(Address address) {
+  char text[2 + 16 + 1];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
   return text;
 }
 

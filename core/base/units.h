@@ -1,4 +1,5 @@
-// Sizes: constants, rounding, and their written form ("512MiB"). Everything in the core counts bytes.
+// Sizes: constants, rounding, and their written form ("512MiB"), beside that of addresses. Everything in the core
+// counts bytes.
 #pragma once
 
 #include <string>
@@ -25,5 +26,8 @@ Bytes parse_bytes(std::string_view text);
 
 // 20971520 -> "20.00 MiB"
 std::string format_bytes(Bytes value);
+
+// 20971520 -> "0x1400000"
+std::string format_address(Address address);
 
 }  // namespace gmlake

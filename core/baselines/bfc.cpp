@@ -21,15 +21,6 @@ constexpr Bytes first_region = 2 * MiB;
 constexpr Bytes usual_waste = 128 * MiB;
 constexpr PoolKind kind = PoolKind::large;  // TensorFlow has no pool for small requests
 
-std::int64_t signed_bytes(Bytes bytes) {
-  return static_cast<std::int64_t>(bytes);
-}
-
-void change(StatArray& stat, std::int64_t amount) {
-  if (amount > 0) stat.increase(kind, amount);
-  if (amount < 0) stat.decrease(kind, -amount);
-}
-
 }  // namespace
 
 BfcOptions::BfcOptions(const Options& options)
@@ -56,10 +47,7 @@ Address BfcAllocator::allocate(Bytes size, Stream stream) {
   check_size(size);
   std::lock_guard lock(mutex_);
   const bool captured = capturing(stream);
-  if (!captured) {
-    record_deferred();
-    pending_.poll([this](BfcPart* part) { settle(part); });
-  }
+  if (!captured) pending_.poll([this](BfcPart* part) { settle(part); });
   BfcPart* part = acquire(arena_for(stream), round_up(size, BfcArena::step), captured);
   if (part == nullptr) {
     ++statistics_.num_ooms;
@@ -93,8 +81,8 @@ BfcPart* BfcAllocator::acquire(BfcArena& arena, Bytes size, bool capturing) {
 BfcPart* BfcAllocator::take(BfcArena& arena, Bytes size) {
   const BfcArena::Stuck before = arena.stuck();
   BfcPart* part = arena.take(size);
-  change(statistics_.inactive_split, arena.stuck().parts - before.parts);
-  change(statistics_.inactive_split_bytes, arena.stuck().bytes - before.bytes);
+  statistics_.inactive_split.change(kind, arena.stuck().parts - before.parts);
+  statistics_.inactive_split_bytes.change(kind, arena.stuck().bytes - before.bytes);
   return part;
 }
 
@@ -126,7 +114,6 @@ void BfcAllocator::release_regions(BfcArena& arena) {
 
 void BfcAllocator::release_all() {
   ++statistics_.num_sync_all_streams;
-  record_deferred();
   pending_.wait([this](BfcPart* part) { settle(part); });
   for (auto& [key, arena] : arenas_)
     if (!key.first || scopes_.released(key.first)) release_regions(arena);
@@ -139,12 +126,7 @@ void BfcAllocator::release(Address address) {
   if (found == allocated_.end()) throw_unknown_address(address);
   BfcPart* part = found->second;
   const bool waits = !part->used_on.empty();
-  if (waits && !capturing(part->arena->stream())) {
-    pending_.defer(part, part->used_on);
-    part->used_on.clear();
-  } else if (waits) {
-    deferred_.push_back(part);
-  }
+  if (waits) pending_.defer(part, capturing(part->arena->stream()));
   allocated_.erase(found);
   part->allocated = false;
   statistics_.allocation.decrease(kind, 1);
@@ -159,17 +141,8 @@ void BfcAllocator::settle(BfcPart* part) {
   BfcArena& arena = *part->arena;
   const BfcArena::Stuck before = arena.stuck();
   arena.put(part);
-  change(statistics_.inactive_split, arena.stuck().parts - before.parts);
-  change(statistics_.inactive_split_bytes, arena.stuck().bytes - before.bytes);
-}
-
-void BfcAllocator::record_deferred() {
-  while (!deferred_.empty()) {
-    BfcPart* part = deferred_.back();
-    pending_.defer(part, part->used_on);
-    part->used_on.clear();
-    deferred_.pop_back();
-  }
+  statistics_.inactive_split.change(kind, arena.stuck().parts - before.parts);
+  statistics_.inactive_split_bytes.change(kind, arena.stuck().bytes - before.bytes);
 }
 
 void BfcAllocator::record_stream(Address address, Stream stream) {
@@ -178,7 +151,7 @@ void BfcAllocator::record_stream(Address address, Stream stream) {
   const auto found = allocated_.find(address);
   if (found == allocated_.end()) throw_unknown_address(address);
   std::vector<Stream>& used_on = found->second->used_on;
-  if (stream != found->second->arena->stream() && std::find(used_on.begin(), used_on.end(), stream) == used_on.end())
+  if (stream != found->second->arena->stream() && std::ranges::find(used_on, stream) == used_on.end())
     used_on.push_back(stream);
 }
 
@@ -217,7 +190,7 @@ void BfcAllocator::release_pool(PoolId pool) {
 void BfcAllocator::trim() {
   std::lock_guard lock(mutex_);
   const auto captured = [this](const auto& entry) { return capturing(entry.first.second); };
-  if (std::any_of(arenas_.begin(), arenas_.end(), captured)) return;
+  if (std::ranges::any_of(arenas_, captured)) return;
   release_all();
   pending_.drop_spares();
   std::erase_if(arenas_, [](const auto& entry) { return entry.first.first && entry.second.regions() == 0; });
@@ -250,7 +223,7 @@ std::vector<SegmentInfo> BfcAllocator::segments() const {
     std::vector<SegmentInfo> more = arena.segments();
     result.insert(result.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
-  std::sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.address < b.address; });
+  std::ranges::sort(result, {}, &SegmentInfo::address);
   return result;
 }
 
@@ -259,7 +232,7 @@ void BfcAllocator::check() const {
   Statistics counted;
   for (const auto& [key, arena] : arenas_) {
     arena.check();
-    change(counted.segment, static_cast<std::int64_t>(arena.regions()));
+    counted.segment.increase(kind, static_cast<std::int64_t>(arena.regions()));
     arena.visit([&](const BfcPart& part) {
       const auto size = signed_bytes(part.size);
       counted.reserved_bytes.increase(kind, size);

@@ -18,12 +18,11 @@
 namespace gmlake {
 
 struct BfcOptions {
-  bool allow_growth = true;           // regions double from 2 MiB on; otherwise the first is all there is
-  Bytes memory_limit = 0;             // 0: what the device has
-  double fragmentation_fraction = 0;  // of the limit that a part may waste; 0: 128 MiB
-  bool garbage_collection = true;     // give unused regions back before giving up
+  bool allow_growth;              // regions double from 2 MiB on; otherwise the first is all there is
+  Bytes memory_limit;             // 0: what the device has
+  double fragmentation_fraction;  // of the limit that a part may waste; 0: 128 MiB
+  bool garbage_collection;        // give unused regions back before giving up
 
-  BfcOptions() = default;
   explicit BfcOptions(const Options& options);
 };
 
@@ -56,7 +55,6 @@ class BfcAllocator final : public Allocator {
   void release_regions(BfcArena& arena);
   void release_all();  // waits for every event, then gives back what is free
   void settle(BfcPart* part);
-  void record_deferred();
   bool capturing(Stream stream) const;
 
   Driver& driver_;
@@ -66,7 +64,6 @@ class BfcAllocator final : public Allocator {
   std::unordered_map<Address, BfcPart*> allocated_;
   PoolScopes scopes_;
   PendingFrees<BfcPart> pending_;
-  std::vector<BfcPart*> deferred_;
   std::optional<Bytes> limit_;
   Statistics statistics_;
 };

@@ -29,7 +29,7 @@ BfcArena::BfcArena(Driver& driver, PoolId pool, Stream stream, Bytes first_regio
 
 BfcArena::~BfcArena() {
   for (const auto& [address, first] : regions_) {
-    static_cast<void>(driver_.free(address));
+    (void)driver_.free(address);
     for (BfcPart* part = first; part != nullptr;) {
       BfcPart* next = part->next;
       delete part;
@@ -47,14 +47,14 @@ void BfcArena::insert(BfcPart* part) {
   bins_[bin_of(part->size)].insert(part);
   if (part->alone()) return;
   ++stuck_.parts;
-  stuck_.bytes += static_cast<std::int64_t>(part->size);
+  stuck_.bytes += signed_bytes(part->size);
 }
 
 void BfcArena::remove(BfcPart* part) {
   bins_[bin_of(part->size)].erase(part);
   if (part->alone()) return;
   --stuck_.parts;
-  stuck_.bytes -= static_cast<std::int64_t>(part->size);
+  stuck_.bytes -= signed_bytes(part->size);
 }
 
 BfcPart* BfcArena::take(Bytes size) {

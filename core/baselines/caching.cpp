@@ -7,18 +7,6 @@
 #include "baselines/failures.h"
 
 namespace gmlake {
-namespace {
-
-std::int64_t signed_bytes(Bytes bytes) {
-  return static_cast<std::int64_t>(bytes);
-}
-
-void change(StatArray& stat, PoolKind pool, std::int64_t amount) {
-  if (amount > 0) stat.increase(pool, amount);
-  if (amount < 0) stat.decrease(pool, -amount);
-}
-
-}  // namespace
 
 CachingAllocator::CachingAllocator(Driver& driver, const CachingOptions& options)
     : driver_(driver), options_(options), pending_(driver) {
@@ -26,7 +14,7 @@ CachingAllocator::CachingAllocator(Driver& driver, const CachingOptions& options
 }
 
 CachingAllocator::~CachingAllocator() {
-  for (auto& [address, segment] : segments_) static_cast<void>(segment->give_back(driver_));
+  for (auto& [address, segment] : segments_) (void)segment->give_back(driver_);
 }
 
 Address CachingAllocator::allocate(Bytes size, Stream stream) {
@@ -34,7 +22,7 @@ Address CachingAllocator::allocate(Bytes size, Stream stream) {
   check_size(size);
   std::lock_guard lock(mutex_);
   Request request{.requested = size, .size = rounded(size), .stream = stream, .capturing = capturing(stream)};
-  if (!request.capturing) process_events();
+  if (!request.capturing) pending_.poll([this](Block* block) { settle(block); });
   request.pool = &pool_for(request.size, stream);
   Block* block = acquire(request);
   if (block == nullptr) {
@@ -53,14 +41,14 @@ Block* CachingAllocator::find(const Request& request) {
   const auto fit = pool.blocks.lower_bound(&key);
   if (fit == pool.blocks.end() || (*fit)->stream != request.stream) return nullptr;
   Block* block = *fit;
-  // A block too large to be split serves only requests of its own kind, and of nearly its size.
-  if (request.size < options_.max_split) {
-    if (block->size >= options_.max_split) return nullptr;
-  } else if (block->size >= request.size + options_.max_non_split_rounding) {
-    return nullptr;
-  }
+  if (!may_serve(*block, request)) return nullptr;
   pool.blocks.erase(fit);
   return block;
+}
+
+bool CachingAllocator::may_serve(const Block& block, const Request& request) const {
+  if (request.size < options_.max_split) return block.size < options_.max_split;
+  return block.size < request.size + options_.max_non_split_rounding;
 }
 
 Block* CachingAllocator::grow(const Request& request) {
@@ -119,12 +107,7 @@ void CachingAllocator::release(Address address) {
   if (found == allocated_.end()) throw_unknown_address(address);
   Block* block = found->second;
   const bool waits = !block->used_on.empty();
-  if (waits && !capturing(block->stream)) {
-    pending_.defer(block, block->used_on);
-    block->used_on.clear();
-  } else if (waits) {
-    deferred_.push_back(block);
-  }
+  if (waits) pending_.defer(block, capturing(block->stream));
   allocated_.erase(found);
   block->allocated = false;
   const PoolKind kind = block->pool->kind;
@@ -157,8 +140,8 @@ void CachingAllocator::put_back(Block* block) {
   }
   // Whole pages of an expandable segment can always be given back: PyTorch does not count them.
   if (block->segment->expandable()) return;
-  change(statistics_.inactive_split, block->pool->kind, blocks);
-  change(statistics_.inactive_split_bytes, block->pool->kind, bytes);
+  statistics_.inactive_split.change(block->pool->kind, blocks);
+  statistics_.inactive_split_bytes.change(block->pool->kind, bytes);
 }
 
 void CachingAllocator::record_stream(Address address, Stream stream) {
@@ -167,22 +150,7 @@ void CachingAllocator::record_stream(Address address, Stream stream) {
   const auto found = allocated_.find(address);
   if (found == allocated_.end()) throw_unknown_address(address);
   std::vector<Stream>& used_on = found->second->used_on;
-  if (stream != found->second->stream && std::find(used_on.begin(), used_on.end(), stream) == used_on.end())
-    used_on.push_back(stream);
-}
-
-void CachingAllocator::process_events() {
-  record_deferred();
-  pending_.poll([this](Block* block) { settle(block); });
-}
-
-void CachingAllocator::record_deferred() {
-  while (!deferred_.empty()) {
-    Block* block = deferred_.back();
-    pending_.defer(block, block->used_on);
-    block->used_on.clear();
-    deferred_.pop_back();
-  }
+  if (stream != found->second->stream && std::ranges::find(used_on, stream) == used_on.end()) used_on.push_back(stream);
 }
 
 bool CachingAllocator::capturing(Stream stream) const {
@@ -192,8 +160,8 @@ bool CachingAllocator::capturing(Stream stream) const {
 }
 
 bool CachingAllocator::capturing_anywhere() const {
-  return scopes_.open() && std::any_of(segments_.begin(), segments_.end(),
-                                       [&](const auto& entry) { return capturing(entry.second->stream); });
+  return scopes_.open() &&
+         std::ranges::any_of(segments_, [&](const auto& entry) { return capturing(entry.second->stream); });
 }
 
 BlockPool& CachingAllocator::pool_for(Bytes size, Stream stream) {

@@ -24,7 +24,7 @@ namespace gmlake {
 
 class CachingAllocator : public Allocator {
  public:
-  explicit CachingAllocator(Driver& driver, const CachingOptions& options = {});
+  CachingAllocator(Driver& driver, const CachingOptions& options);
   ~CachingAllocator() override;
 
   Address allocate(Bytes size, Stream stream) override;
@@ -64,10 +64,10 @@ class CachingAllocator : public Allocator {
   virtual std::string_view name() const { return "caching"; }
   virtual Bytes rounded(Bytes size) const { return options_.rounded(size); }
   virtual bool should_split(const Block& block, Bytes size) const;
-  virtual Block* acquire(
-      const Request& request);                  // a free block out of its pool, by any means; null at the end of them
-  virtual Block* find(const Request& request);  // ... from the pool
-  virtual Block* grow(const Request& request);  // ... from the driver, trying once
+  // A free block, in no pool any more: from the pool; from the driver, trying once; by any means. Null: there is none.
+  virtual Block* find(const Request& request);
+  virtual Block* grow(const Request& request);
+  virtual Block* acquire(const Request& request);
   virtual Block* hand_out(Block* block, const Request& request);
   virtual void settle(Block* block);  // no stream uses it any more
   virtual void release_free(BlockPool& pool);
@@ -77,6 +77,8 @@ class CachingAllocator : public Allocator {
   virtual void check_stitched(Statistics&) const {}
 
   bool exceeds_limit(Bytes more) const;
+  // A block too large to be split serves only requests that are as large, and nearly of its size.
+  bool may_serve(const Block& block, const Request& request) const;
   Block* add_segment(std::unique_ptr<Segment> segment);  // counted as reserved; its one block is in no pool
   void remove_segment(Segment& segment);                 // wholly free and given back already; leaves its pool
   void count_handed_out(Block* block, Bytes requested);
@@ -99,8 +101,6 @@ class CachingAllocator : public Allocator {
   bool capturing_anywhere() const;
   BlockPool& pool_for(Bytes size, Stream stream);
   PoolPair& pools_of(PoolId id);
-  void process_events();
-  void record_deferred();
   void release_segment(Block* block);
   bool release_oversize(const Request& request);
   void collect_garbage();
@@ -113,7 +113,6 @@ class CachingAllocator : public Allocator {
   std::map<PoolId, std::unique_ptr<PoolPair>> private_;
   PoolScopes scopes_;
   PendingFrees<Block> pending_;
-  std::vector<Block*> deferred_;  // released during a capture with other streams' uses; events follow after it
   std::uint64_t registrations_ = 0;
 };
 

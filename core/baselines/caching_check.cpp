@@ -39,7 +39,7 @@ SegmentInfo CachingAllocator::info_of(const Block* first) const {
 void CachingAllocator::check() const {
   std::lock_guard lock(mutex_);
   Statistics counted;
-  std::map<const BlockPool*, std::size_t> unused;
+  PoolCounts unused;
   for (const auto& [address, segment] : segments_) {
     expect(address == segment->address, name(), "that a segment is filed under its address");
     check_segment(*segment, counted, unused);
@@ -65,7 +65,7 @@ void CachingAllocator::check_segment(const Segment& segment, Statistics& counted
   Address next = segment.address;
   const Block* prev = nullptr;
   for (const Block* block = segment.first; block != nullptr; prev = block, block = block->next) {
-    const auto size = static_cast<std::int64_t>(block->size);
+    const auto size = signed_bytes(block->size);
     expect(block->address == next && block->size > 0, name(), "that blocks fill their segment");
     expect(block->prev == prev && block->segment == &segment && block->pool == &segment.pool &&
                block->stream == segment.stream,
@@ -87,7 +87,7 @@ void CachingAllocator::check_segment(const Segment& segment, Statistics& counted
     } else if (!block->lent) {
       counted.active.increase(kind, 1);
       counted.active_bytes.increase(kind, size);
-      counted.requested_bytes.increase(kind, static_cast<std::int64_t>(block->requested));
+      counted.requested_bytes.increase(kind, signed_bytes(block->requested));
     }
     if (!block->allocated) continue;
     const auto found = allocated_.find(block->address);

@@ -42,7 +42,7 @@ void CachingAllocator::adopt(std::span<const SegmentInfo> segments) {
         pool.insert(block);
         if (info.blocks.size() == 1) continue;
         statistics_.inactive_split.increase(pool.kind, 1);
-        statistics_.inactive_split_bytes.increase(pool.kind, static_cast<std::int64_t>(block->size));
+        statistics_.inactive_split_bytes.increase(pool.kind, signed_bytes(block->size));
       } else {
         count_handed_out(block, recorded.requested);
         allocated_.emplace(block->address, block);
@@ -70,8 +70,7 @@ bool CachingAllocator::place(Address address, Bytes size, Stream stream) {
     free_before->pool->insert(free_before);
     // One free block has become two, of which one is about to be handed out as any other split block.
     statistics_.inactive_split.increase(block->pool->kind, was_split ? 1 : 2);
-    if (!was_split)
-      statistics_.inactive_split_bytes.increase(block->pool->kind, static_cast<std::int64_t>(before + block->size));
+    if (!was_split) statistics_.inactive_split_bytes.increase(block->pool->kind, signed_bytes(before + block->size));
   }
   block = hand_out(block, request);
   allocated_.emplace(block->address, block);

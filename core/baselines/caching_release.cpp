@@ -31,7 +31,7 @@ Block* CachingAllocator::add_segment(std::unique_ptr<Segment> segment) {
   Block* block = cover(added, ordered ? ++registrations_ : 0);
   if (added.expandable()) return block;
   statistics_.segment.increase(added.pool.kind, 1);
-  count_mapped(added.pool, static_cast<std::int64_t>(added.size));
+  count_mapped(added.pool, signed_bytes(added.size));
   if (added.size >= options_.max_split) statistics_.oversize_segments.increase(1);
   return block;
 }
@@ -44,7 +44,7 @@ void CachingAllocator::remove_segment(Segment& segment) {
     segment.pool.unmapped.erase(block);
   if (!segment.expandable()) {
     statistics_.segment.decrease(segment.pool.kind, 1);
-    count_mapped(segment.pool, -static_cast<std::int64_t>(segment.size));
+    count_mapped(segment.pool, -signed_bytes(segment.size));
     if (segment.size >= options_.max_split) statistics_.oversize_segments.decrease(1);
   }
   --segment.pool.segments;
@@ -70,7 +70,6 @@ void CachingAllocator::release_free(BlockPool& pool) {
 
 void CachingAllocator::release_cached() {
   ++statistics_.num_sync_all_streams;
-  record_deferred();
   pending_.wait([this](Block* block) { settle(block); });
   release_free(ordinary_.large);
   release_free(ordinary_.small);
@@ -159,7 +158,7 @@ void CachingAllocator::sync_stream(Stream stream) {
   expect_success(driver_.create_event(event), "create_event");
   const Status recorded = driver_.record(event, stream);
   const Status waited = recorded == Status::success ? driver_.synchronize(event) : recorded;
-  static_cast<void>(driver_.destroy_event(event));
+  (void)driver_.destroy_event(event);
   expect_success(waited, "synchronize");
 }
 

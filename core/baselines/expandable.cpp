@@ -37,11 +37,7 @@ Block* ExpandableAllocator::find(const Request& request) {
   if (!usable(fit)) return nullptr;
   for (auto next = std::next(fit); usable(next) && room(*next) < room(*fit); ++next) fit = next;
   Block* block = *fit;
-  if (request.size < options_.max_split) {
-    if (block->size >= options_.max_split) return nullptr;
-  } else if (block->size >= request.size + options_.max_non_split_rounding) {
-    return nullptr;
-  }
+  if (!may_serve(*block, request)) return nullptr;
   pool.blocks.erase(fit);
   return block;
 }
@@ -91,7 +87,7 @@ Block* ExpandableAllocator::add_range(const Request& request) {
   Block* block = add_segment(std::make_unique<ExpandableSegment>(range, size, page, request.stream, *request.pool));
   block->mapped = false;
   request.pool->unmapped.insert(block);
-  statistics_.address_bytes.increase(static_cast<std::int64_t>(size));
+  statistics_.address_bytes.increase(signed_bytes(size));
   return block;
 }
 
@@ -105,8 +101,8 @@ bool ExpandableAllocator::map(Block* block, Bytes size) {
   join(block, block->prev);
   join(block, block->next);
   pool.insert(block);
-  count_mapped(pool, static_cast<std::int64_t>(mapped));
-  statistics_.mapped_bytes.increase(static_cast<std::int64_t>(mapped));
+  count_mapped(pool, signed_bytes(mapped));
+  statistics_.mapped_bytes.increase(signed_bytes(mapped));
   return true;
 }
 
@@ -117,7 +113,7 @@ void ExpandableAllocator::unmap_pages(Block* block) {
   if (!segment.whole_pages(block->address, block->size, first, last)) return;
   sync_stream(segment.stream);
   expect_success(segment.unmap(driver_, first, last), "unmap");
-  const auto bytes = static_cast<std::int64_t>(last - first);
+  const auto bytes = signed_bytes(last - first);
   pool.blocks.erase(block);
   if (const Bytes before = first - block->address; before > 0) {
     Block* kept = block;
@@ -141,7 +137,7 @@ void ExpandableAllocator::release_free(BlockPool& pool) {
     if (block->split() || segment_of(block).handles.empty()) continue;
     Segment& segment = *block->segment;
     expect_success(segment.give_back(driver_), "free_range");
-    statistics_.address_bytes.decrease(static_cast<std::int64_t>(segment.size));
+    statistics_.address_bytes.decrease(signed_bytes(segment.size));
     remove_segment(segment);
   }
 }

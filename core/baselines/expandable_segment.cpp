@@ -23,8 +23,8 @@ Bytes ExpandableSegment::map(Driver& driver, Address at, Bytes bytes) {
   }
   if (status == Status::success) status = driver.set_access(at, wanted);
   if (status != Status::success) {
-    if (mapped > 0) static_cast<void>(driver.unmap(at, mapped));
-    for (const Handle handle : created) static_cast<void>(driver.release(handle));
+    if (mapped > 0) (void)driver.unmap(at, mapped);
+    for (const Handle handle : created) (void)driver.release(handle);
     if (status != Status::out_of_memory) expect_success(status, "map");
     return 0;
   }
@@ -43,7 +43,7 @@ Status ExpandableSegment::unmap(Driver& driver, Address begin, Address end) {
   const Status status = driver.unmap(begin, end - begin);
   if (status != Status::success) return status;
   for (std::size_t i = page_at(begin); i < page_at(end); ++i) {
-    static_cast<void>(driver.release(handles[i]));
+    (void)driver.release(handles[i]);
     handles[i] = 0;
   }
   return Status::success;

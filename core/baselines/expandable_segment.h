@@ -15,10 +15,10 @@ struct ExpandableSegment final : Segment {
   bool expandable() const override { return true; }
   Status give_back(Driver& driver) override;  // unmaps what is mapped and frees the range
 
-  // Maps pages from a page's beginning on, at least `size` bytes; returns the bytes mapped, or 0 with nothing changed
+  // Maps pages from a page's beginning on, at least so many bytes; returns the bytes mapped, or 0 with nothing changed
   // when the driver has not enough memory.
   Bytes map(Driver& driver, Address at, Bytes bytes);
-  // Unmaps the whole pages of a span, which [begin, end) bounds when it returns true.
+  // The whole pages of a span, [begin, end); false: there are none.
   bool whole_pages(Address at, Bytes bytes, Address& begin, Address& end) const;
   Status unmap(Driver& driver, Address begin, Address end);
 

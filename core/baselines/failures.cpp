@@ -1,6 +1,5 @@
 #include "baselines/failures.h"
 
-#include <cstdio>
 #include <utility>
 
 #include "base/error.h"
@@ -18,7 +17,7 @@ Bytes bytes_of(const StatArray& stat) {
 }  // namespace
 
 void expect_success(Status status, std::string_view call) {
-  if (status == Status::success || status == Status::deinitialized) return;
+  if (succeeded(status)) return;
   throw DriverError("the driver's call '" + std::string(call) + "' returned '" + std::string(to_string(status)) +
                     "'; it must succeed");
 }
@@ -30,10 +29,8 @@ void check_size(Bytes size) {
 }
 
 void throw_unknown_address(Address address) {
-  char text[32];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
-  throw InvalidArgument("address " + std::string(text) + " is not allocated; it must be one that allocate returned " +
-                        "and that was not released since");
+  throw InvalidArgument("address " + format_address(address) + " is not allocated; it must be one that allocate " +
+                        "returned and that was not released since");
 }
 
 void throw_out_of_memory(Driver& driver, Bytes asked, Stream stream, const Statistics& statistics,

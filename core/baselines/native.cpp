@@ -19,14 +19,14 @@ template <typename Apply>
 void for_each_stat(Statistics& statistics, Bytes size, Bytes requested, Apply apply) {
   for (StatArray* stat : {&statistics.allocation, &statistics.segment, &statistics.active}) apply(*stat, 1);
   for (StatArray* stat : {&statistics.allocated_bytes, &statistics.reserved_bytes, &statistics.active_bytes})
-    apply(*stat, static_cast<std::int64_t>(size));
-  apply(statistics.requested_bytes, static_cast<std::int64_t>(requested));
+    apply(*stat, signed_bytes(size));
+  apply(statistics.requested_bytes, signed_bytes(requested));
 }
 
 }  // namespace
 
 NativeAllocator::~NativeAllocator() {
-  for (const auto& [address, block] : blocks_) static_cast<void>(driver_.free(address));
+  for (const auto& [address, block] : blocks_) (void)driver_.free(address);
 }
 
 Address NativeAllocator::allocate(Bytes size, Stream stream) {
@@ -110,7 +110,7 @@ std::vector<SegmentInfo> NativeAllocator::segments() const {
     const BlockInfo info{address, block.size, block.requested, BlockInfo::State::active_allocated};
     result.push_back({address, block.size, block.stream, kind_of(block.size), block.pool, false, false, {info}});
   }
-  std::sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.address < b.address; });
+  std::ranges::sort(result, {}, &SegmentInfo::address);
   return result;
 }
 

@@ -21,17 +21,13 @@ constexpr OptionRow rows[] = {
 };
 
 constexpr Bytes published_chunk = 2 * MiB;
-constexpr int any_time = 4;  // stitching that follows a creation is never too early
+constexpr int any_time = 2;  // stitching that follows a creation is never too early
 
 // The published comparison of free blocks knows no registration.
 CachingOptions by_address() {
   CachingOptions options;
   options.ties = CachingOptions::Ties::address;
   return options;
-}
-
-ChunkSegment& segment_of(const Block* block) {
-  return static_cast<ChunkSegment&>(*block->segment);
 }
 
 }  // namespace
@@ -56,7 +52,7 @@ PaperAllocator::PaperAllocator(Driver& driver, const PaperOptions& options)
 PaperAllocator::~PaperAllocator() {
   while (!stitched_.empty()) {
     StitchedBlock* stitched = stitched_.begin()->second.get();
-    static_cast<void>(driver_.unmap(stitched->address, stitched->mapped));
+    (void)driver_.unmap(stitched->address, stitched->mapped);
     forget(stitched);
   }
 }
@@ -122,8 +118,8 @@ StitchedBlock* PaperAllocator::stitch(const Request& request, int time) {
   stitched_bytes_ += request.size;
   ++statistics_.stitches;
   statistics_.sblocks.increase(1);
-  statistics_.address_bytes.increase(static_cast<std::int64_t>(request.size));
-  statistics_.mapped_bytes.increase(static_cast<std::int64_t>(request.size));
+  statistics_.address_bytes.increase(signed_bytes(request.size));
+  statistics_.mapped_bytes.increase(signed_bytes(request.size));
   return stitched;
 }
 
@@ -188,8 +184,8 @@ Block* PaperAllocator::create(const Request& request, Bytes size) {
     if (free < size || stitched_bytes_ < size || time == 2) return nullptr;
     collect_stitched(time, size);
   }
-  statistics_.address_bytes.increase(static_cast<std::int64_t>(size));
-  statistics_.mapped_bytes.increase(static_cast<std::int64_t>(size));
+  statistics_.address_bytes.increase(signed_bytes(size));
+  statistics_.mapped_bytes.increase(signed_bytes(size));
   return add_segment(
       std::make_unique<ChunkSegment>(range, size, chunk_, std::move(chunks), request.stream, *request.pool));
 }

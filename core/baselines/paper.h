@@ -15,13 +15,12 @@
 namespace gmlake {
 
 struct PaperOptions {
-  Bytes frag_limit = 512 * MiB;   // smaller requests are never stitched
-  double reuse_limit = 10;        // an sBlock serves requests down to this fraction of it
-  Bytes gc = 1000 * GiB;          // of addresses that sBlocks may have
-  bool realloc = false;           // create only the missing bytes and stitch
-  std::int64_t defrag_level = 0;  // stitch: 0 always, 1 when the driver has no memory, 2 when trimming did not help
+  Bytes frag_limit;           // smaller requests are never stitched
+  double reuse_limit;         // an sBlock serves requests down to this fraction of it
+  Bytes gc;                   // of addresses that sBlocks may have
+  bool realloc;               // create only the missing bytes and stitch
+  std::int64_t defrag_level;  // stitch: 0 always, 1 when the driver has no memory, 2 when trimming did not help
 
-  PaperOptions() = default;
   explicit PaperOptions(const Options& options);
 };
 

@@ -18,8 +18,8 @@ Status map_all(Driver& driver, const std::vector<Handle>& chunks, Bytes chunk, A
     status = driver.set_access(range + mapped - chunk, chunk);
   }
   if (status == Status::success) return status;
-  if (mapped > 0) static_cast<void>(driver.unmap(range, mapped));
-  static_cast<void>(driver.free_range(range, size));
+  if (mapped > 0) (void)driver.unmap(range, mapped);
+  (void)driver.free_range(range, size);
   return status;
 }
 
@@ -28,7 +28,7 @@ Status map_all(Driver& driver, const std::vector<Handle>& chunks, Bytes chunk, A
 Status ChunkSegment::give_back(Driver& driver) {
   if (!chunks.empty()) {
     if (const Status status = driver.unmap(address, size); status != Status::success) return status;
-    for (const Handle handle : chunks) static_cast<void>(driver.release(handle));
+    for (const Handle handle : chunks) (void)driver.release(handle);
     chunks.clear();
   }
   return driver.free_range(address, size);
@@ -64,7 +64,7 @@ Status create_chunks(Driver& driver, Bytes size, Bytes chunk, Address& range, st
   }
   if (status == Status::success) status = map_all(driver, chunks, chunk, range);
   if (status == Status::success) return status;
-  for (const Handle handle : chunks) static_cast<void>(driver.release(handle));
+  for (const Handle handle : chunks) (void)driver.release(handle);
   chunks.clear();
   return status;
 }

@@ -25,6 +25,11 @@ struct ChunkSegment final : Segment {
   std::vector<bool> busy;
 };
 
+// That of a pBlock.
+inline ChunkSegment& segment_of(const Block* block) {
+  return static_cast<ChunkSegment&>(*block->segment);
+}
+
 // Chunks one after the other in one segment.
 struct ChunkRun {
   ChunkSegment* segment = nullptr;

@@ -7,13 +7,6 @@
 #include "baselines/paper.h"
 
 namespace gmlake {
-namespace {
-
-ChunkSegment& segment_of(const Block* block) {
-  return static_cast<ChunkSegment&>(*block->segment);
-}
-
-}  // namespace
 
 // The client has the first `size` bytes in hand; the chunks behind them stay free for others.
 void PaperAllocator::lend(StitchedBlock& stitched) {
@@ -38,7 +31,7 @@ Block* PaperAllocator::carve(const ChunkRun& run) {
   block->pool->blocks.erase(block);
   if (block->split()) {
     statistics_.inactive_split.decrease(kind, 1);
-    statistics_.inactive_split_bytes.decrease(kind, static_cast<std::int64_t>(block->size));
+    statistics_.inactive_split_bytes.decrease(kind, signed_bytes(block->size));
   }
   if (block->address < begin) {
     Block* before = block;
@@ -52,7 +45,7 @@ Block* PaperAllocator::carve(const ChunkRun& run) {
 void PaperAllocator::put_piece(Block* block) {
   block->pool->insert(block);
   statistics_.inactive_split.increase(block->pool->kind, 1);
-  statistics_.inactive_split_bytes.increase(block->pool->kind, static_cast<std::int64_t>(block->size));
+  statistics_.inactive_split_bytes.increase(block->pool->kind, signed_bytes(block->size));
 }
 
 void PaperAllocator::settle(Block* block) {
@@ -64,8 +57,8 @@ void PaperAllocator::settle(Block* block) {
   auto& stitched = static_cast<StitchedBlock&>(*block);
   const PoolKind kind = stitched.pool->kind;
   statistics_.active.decrease(kind, 1);
-  statistics_.active_bytes.decrease(kind, static_cast<std::int64_t>(stitched.size));
-  statistics_.requested_bytes.decrease(kind, static_cast<std::int64_t>(stitched.requested));
+  statistics_.active_bytes.decrease(kind, signed_bytes(stitched.size));
+  statistics_.requested_bytes.decrease(kind, signed_bytes(stitched.requested));
   for (Block* lender : stitched.lenders) {
     lender->lent = false;
     segment_of(lender).mark(lender, false);
@@ -81,7 +74,7 @@ void PaperAllocator::record_last_use(StitchedBlock& stitched) {
   Event& event = stitched.last_use;
   if (event == 0 && driver_.create_event(event) != Status::success) event = 0;
   if (event == 0 || driver_.record(event, stitched.stream) == Status::success) return;
-  static_cast<void>(driver_.destroy_event(event));
+  (void)driver_.destroy_event(event);
   event = 0;
 }
 
@@ -101,7 +94,7 @@ void PaperAllocator::collect_stitched(int time, Bytes need) {
   for (StitchedBlock* stitched : idle_)
     (stitched->available() ? available : fragmented)[stitched->stream].push_back(stitched);
   const auto sweep = [this](std::vector<StitchedBlock*>& candidates, Bytes enough) {
-    std::sort(candidates.begin(), candidates.end(), [](auto* a, auto* b) { return a->released < b->released; });
+    std::ranges::sort(candidates, {}, &StitchedBlock::released);
     Bytes gained = 0;
     for (StitchedBlock* stitched : candidates) {
       if (gained >= enough || !finished(*stitched)) break;
@@ -122,11 +115,11 @@ void PaperAllocator::drop(StitchedBlock* stitched) {
 }
 
 void PaperAllocator::forget(StitchedBlock* stitched) {
-  static_cast<void>(driver_.free_range(stitched->address, stitched->capacity));
-  if (stitched->last_use != 0) static_cast<void>(driver_.destroy_event(stitched->last_use));
+  (void)driver_.free_range(stitched->address, stitched->capacity);
+  if (stitched->last_use != 0) (void)driver_.destroy_event(stitched->last_use);
   statistics_.sblocks.decrease(1);
-  statistics_.address_bytes.decrease(static_cast<std::int64_t>(stitched->capacity));
-  statistics_.mapped_bytes.decrease(static_cast<std::int64_t>(stitched->mapped));
+  statistics_.address_bytes.decrease(signed_bytes(stitched->capacity));
+  statistics_.mapped_bytes.decrease(signed_bytes(stitched->mapped));
   stitched_bytes_ -= stitched->capacity;
   idle_.erase(stitched);
   stitched_.erase(stitched->address);
@@ -148,8 +141,8 @@ void PaperAllocator::release_free(BlockPool& pool) {
   detach(doomed);
   for (ChunkSegment* segment : doomed) {
     expect_success(segment->give_back(driver_), "unmap");
-    statistics_.address_bytes.decrease(static_cast<std::int64_t>(segment->size));
-    statistics_.mapped_bytes.decrease(static_cast<std::int64_t>(segment->size));
+    statistics_.address_bytes.decrease(signed_bytes(segment->size));
+    statistics_.mapped_bytes.decrease(signed_bytes(segment->size));
     remove_segment(*segment);
   }
 }
@@ -160,13 +153,13 @@ void PaperAllocator::detach(const std::set<ChunkSegment*>& doomed) {
   const auto touches = [&](const ChunkRun& run) { return doomed.contains(run.segment); };
   for (auto next = stitched_.begin(); next != stitched_.end();) {
     StitchedBlock* stitched = (next++)->second.get();
-    if (std::none_of(stitched->runs.begin(), stitched->runs.end(), touches)) continue;
+    if (std::ranges::none_of(stitched->runs, touches)) continue;
     if (stitched->lenders.empty()) {
       drop(stitched);
       continue;
     }
     expect_success(driver_.unmap(stitched->address + stitched->size, stitched->mapped - stitched->size), "unmap");
-    statistics_.mapped_bytes.decrease(static_cast<std::int64_t>(stitched->mapped - stitched->size));
+    statistics_.mapped_bytes.decrease(signed_bytes(stitched->mapped - stitched->size));
     stitched->mapped = stitched->size;
     stitched->runs.clear();
   }
@@ -210,14 +203,14 @@ void PaperAllocator::check_stitched(Statistics& counted) const {
   }
   Bytes bytes = 0;
   for (const auto& [address, stitched] : stitched_) {
-    const auto size = static_cast<std::int64_t>(stitched->size);
+    const auto size = signed_bytes(stitched->size);
     bytes += stitched->capacity;
     lenders += stitched->lenders.size();
     check_lenders(*stitched);
     if (stitched->lenders.empty()) continue;
     counted.active.increase(PoolKind::large, 1);
     counted.active_bytes.increase(PoolKind::large, size);
-    counted.requested_bytes.increase(PoolKind::large, static_cast<std::int64_t>(stitched->requested));
+    counted.requested_bytes.increase(PoolKind::large, signed_bytes(stitched->requested));
     if (!stitched->allocated) continue;
     counted.allocation.increase(PoolKind::large, 1);
     counted.allocated_bytes.increase(PoolKind::large, size);

@@ -1,6 +1,6 @@
 // Blocks that the client has released while other streams may still use them: an event is recorded on each such stream
-// at the release, and the block is free when all of them have passed. Events are kept for the next time. The block
-// type needs an int `events`, the number of events it waits for.
+// at the release, or after the capture that it falls into, and the block is free when all of them have passed. Events
+// are kept for the next time. The block type needs `used_on`, the streams, and an int `events`, how many it waits for.
 #pragma once
 
 #include <deque>
@@ -26,26 +26,19 @@ class PendingFrees {
     drop_spares();
   }
 
-  // Nothing has changed when this throws.
-  void defer(Block* block, const std::vector<Stream>& streams) {
-    std::vector<Event> events;
-    try {
-      for (const Stream stream : streams) {
-        events.push_back(take_event());
-        expect_success(driver_.record(events.back(), stream), "record");
-      }
-    } catch (...) {
-      spare_.insert(spare_.end(), events.begin(), events.end());
-      throw;
-    }
-    for (std::size_t i = 0; i < streams.size(); ++i) queues_[streams[i]].emplace_back(events[i], block);
-    block->events += static_cast<int>(streams.size());
+  // A block that other streams used was released. Nothing has changed when this throws.
+  void defer(Block* block, bool capturing) {
+    if (capturing)
+      unrecorded_.push_back(block);
+    else
+      record(block);
   }
 
   // Calls done(block) for every block whose last event has passed. A stream's queue is looked at in order, up to the
   // first event that has not passed.
   template <typename Done>
   void poll(Done done) {
+    record_rest();
     for (auto& [stream, queue] : queues_) {
       while (!queue.empty()) {
         const Status status = driver_.query(queue.front().first);
@@ -59,6 +52,7 @@ class PendingFrees {
   // Waits for all of them.
   template <typename Done>
   void wait(Done done) {
+    record_rest();
     for (auto& [stream, queue] : queues_) {
       while (!queue.empty()) {
         expect_success(driver_.synchronize(queue.front().first), "synchronize");
@@ -68,12 +62,32 @@ class PendingFrees {
   }
 
   void drop_spares() {
-    for (const Event event : spare_) static_cast<void>(driver_.destroy_event(event));
+    for (const Event event : spare_) (void)driver_.destroy_event(event);
     spare_.clear();
   }
 
  private:
   using Queue = std::deque<std::pair<Event, Block*>>;
+
+  void record(Block* block) {
+    std::vector<Event> events;
+    try {
+      for (const Stream stream : block->used_on) {
+        events.push_back(take_event());
+        expect_success(driver_.record(events.back(), stream), "record");
+      }
+    } catch (...) {
+      spare_.insert(spare_.end(), events.begin(), events.end());
+      throw;
+    }
+    for (std::size_t i = 0; i < events.size(); ++i) queues_[block->used_on[i]].emplace_back(events[i], block);
+    block->events += static_cast<int>(events.size());
+    block->used_on.clear();
+  }
+
+  void record_rest() {
+    for (; !unrecorded_.empty(); unrecorded_.pop_back()) record(unrecorded_.back());
+  }
 
   template <typename Done>
   void finish_first(Queue& queue, Done& done) {
@@ -97,6 +111,7 @@ class PendingFrees {
   Driver& driver_;
   std::map<Stream, Queue> queues_;
   std::vector<Event> spare_;
+  std::vector<Block*> unrecorded_;  // released during a capture
 };
 
 }  // namespace gmlake

@@ -6,13 +6,6 @@
 #include "base/error.h"
 
 namespace gmlake {
-namespace {
-
-std::string written(PoolId pool) {
-  return "(" + std::to_string(pool.capture) + ", " + std::to_string(pool.user) + ")";
-}
-
-}  // namespace
 
 void PoolScopes::retain(PoolId pool) {
   if (!pool) throw InvalidArgument("pool (0, 0) is the ordinary pool; a private pool needs another id");
@@ -21,7 +14,7 @@ void PoolScopes::retain(PoolId pool) {
 
 int PoolScopes::uses(PoolId pool) const {
   const auto uses = uses_.find(pool);
-  return uses == uses_.end() ? 0 : static_cast<int>(uses->second);
+  return uses == uses_.end() ? 0 : uses->second;
 }
 
 void PoolScopes::begin(PoolId pool, StreamFilter filter) {
@@ -31,13 +24,14 @@ void PoolScopes::begin(PoolId pool, StreamFilter filter) {
 }
 
 void PoolScopes::end(PoolId pool) {
-  const auto scope = std::find_if(scopes_.begin(), scopes_.end(), [&](const auto& s) { return s.first == pool; });
+  const auto scope = std::ranges::find(scopes_, pool, &Scope::first);
   if (scope == scopes_.end()) throw InvalidArgument("pool " + written(pool) + " has not begun; begin it first");
   scopes_.erase(scope);
 }
 
 void PoolScopes::release(PoolId pool) {
-  const auto uses = known(pool);
+  const auto uses = uses_.find(pool);
+  if (uses == uses_.end()) throw InvalidArgument("pool " + written(pool) + " does not exist; begin it first");
   if (uses->second == 0) throw InvalidArgument("pool " + written(pool) + " has no use left to release");
   if (uses->second == 1 && is_open(pool))
     throw InvalidArgument("pool " + written(pool) + " is still allocated to; end it before its last release");
@@ -59,14 +53,8 @@ void PoolScopes::forget(PoolId pool) {
   uses_.erase(pool);
 }
 
-std::map<PoolId, std::int64_t>::iterator PoolScopes::known(PoolId pool) {
-  const auto uses = uses_.find(pool);
-  if (uses == uses_.end()) throw InvalidArgument("pool " + written(pool) + " does not exist; begin it first");
-  return uses;
-}
-
 bool PoolScopes::is_open(PoolId pool) const {
-  return std::any_of(scopes_.begin(), scopes_.end(), [&](const auto& scope) { return scope.first == pool; });
+  return std::ranges::find(scopes_, pool, &Scope::first) != scopes_.end();
 }
 
 }  // namespace gmlake

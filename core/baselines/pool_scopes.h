@@ -25,11 +25,12 @@ class PoolScopes {
   void forget(PoolId pool);           // the pool's memory is gone as well
 
  private:
-  std::map<PoolId, std::int64_t>::iterator known(PoolId pool);
+  using Scope = std::pair<PoolId, StreamFilter>;
+
   bool is_open(PoolId pool) const;
 
-  std::vector<std::pair<PoolId, StreamFilter>> scopes_;
-  std::map<PoolId, std::int64_t> uses_;
+  std::vector<Scope> scopes_;
+  std::map<PoolId, int> uses_;
 };
 
 }  // namespace gmlake

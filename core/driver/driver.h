@@ -10,8 +10,8 @@
 //
 // Sizes and addresses are multiples of granularity() in every virtual-memory call. unmap is not ordered with streams:
 // the caller makes sure that nothing still uses the memory. A call that fails changes nothing. Any thread may call.
-// Handles of one size are created and mapped in runs: what one call needs besides (a lock, the device's context) is
-// then paid once for all of them.
+// Handles of one size are created and mapped in runs: what surrounds a call (a lock, the device's context) is then paid
+// for once.
 //
 // The public methods call the implementation's do_ method and count what it reports, by kind; an implementation never
 // counts. One that is serial is called by one thread at a time, under the lock that guards the counts.
@@ -33,10 +33,14 @@ enum class Status : std::uint8_t {
   invalid_value,
   not_supported,
   not_ready,      // query: work before the event has not finished
-  deinitialized,  // the process is ending and the driver has gone: treat as success when freeing
+  deinitialized,  // the process is ending and the driver has gone
   unknown,
 };
 std::string_view to_string(Status status);
+// For whoever gives something back or waits: a driver that has gone has nothing left to do.
+constexpr bool succeeded(Status status) {
+  return status == Status::success || status == Status::deinitialized;
+}
 
 enum class Call : std::uint8_t {
   // memory
@@ -58,7 +62,6 @@ enum class Call : std::uint8_t {
   synchronize,
 };
 inline constexpr std::size_t call_kinds = static_cast<std::size_t>(Call::synchronize) + 1;
-inline constexpr std::size_t memory_call_kinds = static_cast<std::size_t>(Call::free) + 1;
 std::string_view to_string(Call call);
 
 struct CallCount {

@@ -1,9 +1,9 @@
 #include "edge/c_api.h"
 
-#include <cstdio>
 #include <string>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "edge/process.h"
 
 namespace {
@@ -65,9 +65,7 @@ void record_stream_somewhere(Address address, Stream stream) {
       continue;
     }
   }
-  char text[2 + 16 + 1];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
-  throw InvalidArgument("address " + std::string(text) + " is not allocated on any device");
+  throw InvalidArgument("address " + format_address(address) + " is not allocated on any device");
 }
 
 }  // namespace

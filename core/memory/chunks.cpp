@@ -3,17 +3,10 @@
 #include <utility>
 
 namespace gmlake {
-namespace {
-
-bool gone(Status status) {
-  return status == Status::success || status == Status::deinitialized;
-}
-
-}  // namespace
 
 Chunks::~Chunks() {
   retry();
-  retry();
+  retry();  // what it refuses the first time it may take the second
 }
 
 Bytes Chunks::doomed_bytes() const {
@@ -29,7 +22,7 @@ bool Chunks::create(Bytes size, PoolKind kind, PoolId pool, std::span<Chunk*> ma
   for (std::size_t i = 0; i < done; ++i) made[i] = store_.make({.handle = handles_[i], .size = size, .kind = kind});
   reserved_ += done * size;
   statistics_.segment.increase(kind, static_cast<std::int64_t>(done));
-  statistics_.count_reserved(kind, pool, static_cast<std::int64_t>(done * size));
+  statistics_.count_reserved(kind, pool, signed_bytes(done * size));
   statistics_.num_device_alloc += static_cast<std::int64_t>(done);
   if (!all)
     for (Chunk* chunk : made.first(done)) destroy(chunk, pool);
@@ -42,10 +35,10 @@ void Chunks::destroy(Chunk* chunk, PoolId pool) {
 
 bool Chunks::try_destroy(const Doomed& doomed) {
   const auto [chunk, pool] = doomed;
-  if (!gone(driver_.release(chunk->handle))) return false;
+  if (!succeeded(driver_.release(chunk->handle))) return false;
   reserved_ -= chunk->size;
   statistics_.segment.decrease(chunk->kind, 1);
-  statistics_.count_reserved(chunk->kind, pool, -static_cast<std::int64_t>(chunk->size));
+  statistics_.count_reserved(chunk->kind, pool, -signed_bytes(chunk->size));
   ++statistics_.num_device_free;
   store_.drop(chunk);
   return true;
@@ -62,15 +55,15 @@ bool Chunks::map_run(Address at, std::span<Chunk* const> run) {
     mapped = driver_.map(end, size, handles_, done) == Status::success;
     end += done * size;
   }
-  statistics_.mapped_bytes.increase(static_cast<std::int64_t>(end - at));
+  statistics_.mapped_bytes.increase(signed_bytes(end - at));
   if (mapped && driver_.set_access(at, end - at) == Status::success) return true;
   if (end > at) undo(at, end - at);
   return false;
 }
 
 bool Chunks::unmap(Address at, Bytes size) {
-  if (!gone(driver_.unmap(at, size))) return false;
-  statistics_.mapped_bytes.decrease(static_cast<std::int64_t>(size));
+  if (!succeeded(driver_.unmap(at, size))) return false;
+  statistics_.mapped_bytes.decrease(signed_bytes(size));
   return true;
 }
 
@@ -80,7 +73,7 @@ void Chunks::undo(Address at, Bytes size) {
 
 void Chunks::change_kind(Chunk* chunk, PoolKind kind) {
   if (chunk->kind == kind) return;
-  const auto bytes = static_cast<std::int64_t>(chunk->size);
+  const auto bytes = signed_bytes(chunk->size);
   statistics_.segment.by[static_cast<std::size_t>(chunk->kind)].decrease(1);
   statistics_.reserved_bytes.by[static_cast<std::size_t>(chunk->kind)].decrease(bytes);
   statistics_.segment.by[static_cast<std::size_t>(kind)].increase(1);

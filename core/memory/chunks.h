@@ -24,7 +24,7 @@ class Chunks {
   Chunks(Driver& driver, Statistics& statistics) : driver_(driver), statistics_(statistics) {}
   Chunks(const Chunks&) = delete;
   Chunks& operator=(const Chunks&) = delete;
-  ~Chunks();  // what the driver has not taken back until now it is asked to take once more
+  ~Chunks();  // asks the driver again to take back what it has refused
 
   Bytes reserved() const { return reserved_; }
   Bytes doomed_bytes() const;  // of chunks that the driver refused to take back
@@ -50,8 +50,6 @@ class Chunks {
     Address at;
     Bytes size;
   };
-  Driver& driver_;
-  Statistics& statistics_;
   struct Doomed {
     Chunk* chunk;
     PoolId pool;
@@ -59,6 +57,8 @@ class Chunks {
   bool try_destroy(const Doomed& doomed);
   void try_again();
 
+  Driver& driver_;
+  Statistics& statistics_;
   Store<Chunk> store_;
   std::vector<Handle> handles_;  // of the call that is made
   std::vector<Span> stuck_;      // mappings that could not be undone

@@ -19,7 +19,7 @@ class Ranges {
   Address reserve(Bytes size) {  // 0: the driver refused
     Address range = 0;
     if (driver_.reserve(size, range) != Status::success) return 0;
-    statistics_.address_bytes.increase(static_cast<std::int64_t>(size));
+    statistics_.address_bytes.increase(signed_bytes(size));
     return range;
   }
 
@@ -38,9 +38,8 @@ class Ranges {
   };
 
   bool try_free(const Span& span) {
-    const Status status = driver_.free_range(span.at, span.size);
-    if (status != Status::success && status != Status::deinitialized) return false;
-    statistics_.address_bytes.decrease(static_cast<std::int64_t>(span.size));
+    if (!succeeded(driver_.free_range(span.at, span.size))) return false;
+    statistics_.address_bytes.decrease(signed_bytes(span.size));
     return true;
   }
 

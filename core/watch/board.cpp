@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <new>
 
 #include "base/units.h"
+#include "watch/now.h"
 
 namespace gmlake {
 namespace {
@@ -89,13 +89,12 @@ bool Board::holds(const void* at) const {
 
 void Board::show(int device, Bytes capacity, std::span<const Gauge> gauges) {
   if (base_ == nullptr) return;
-  using namespace std::chrono;
   Header header{};
   header.size = static_cast<std::uint32_t>(size_);
   header.process = getpid();
   header.device = static_cast<std::uint32_t>(device);
   header.capacity = capacity;
-  header.shown_us = duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
+  header.shown_us = now_us();
   auto* const rows = reinterpret_cast<Row*>(base_ + sizeof(Header));
   for (const Gauge& gauge : gauges) {
     Row row{};

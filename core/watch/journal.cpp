@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "watch/now.h"
 
 namespace gmlake {
 
@@ -43,9 +44,7 @@ void Journal::resize(std::size_t entries) {
 
 void Journal::append(JournalEntry::Action action, Address address, Bytes size, Stream stream, PoolId pool) {
   if ((skipped_.load(std::memory_order_relaxed) >> static_cast<unsigned>(action) & 1) != 0) return;
-  using namespace std::chrono;
-  const auto now = duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
-  const JournalEntry entry{action, address, size, stream, pool, now, JournalContext::current()};
+  const JournalEntry entry{action, address, size, stream, pool, now_us(), JournalContext::current()};
   if (ring_.size() < length_)
     ring_.push_back(entry);
   else

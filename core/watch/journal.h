@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -55,7 +54,6 @@ class Journal {
   static void skip(std::uint32_t actions);
 
   std::vector<JournalEntry> entries() const;  // oldest first
-  std::uint64_t total() const { return total_; }
 
  private:
   void append(JournalEntry::Action action, Address address, Bytes size, Stream stream, PoolId pool);

@@ -1,6 +1,6 @@
 #include "watch/statistics.h"
 
-#include <chrono>
+#include "watch/now.h"
 
 namespace gmlake {
 namespace {
@@ -19,25 +19,18 @@ void each_stat(Statistics& s, Visit visit) {
 }  // namespace
 
 void Statistics::count_reserved(PoolKind kind, PoolId pool, std::int64_t bytes) {
-  auto count = [&](StatArray& array) {
-    if (bytes >= 0)
-      array.increase(kind, bytes);
-    else
-      array.decrease(kind, -bytes);
-  };
-  count(reserved_bytes);
+  reserved_bytes.change(kind, bytes);
   if (!pool) return;
   if (bytes >= 0) reserved_bytes_by_private_pools.try_emplace(pool);
   // The driver may take the last memory of a pool back only after the pool has gone.
   if (auto own = reserved_bytes_by_private_pools.find(pool); own != reserved_bytes_by_private_pools.end())
-    count(own->second);
+    own->second.change(kind, bytes);
 }
 
 void Statistics::count_out_of_memory(Bytes asked) {
-  using namespace std::chrono;
   ++num_ooms;
-  last_oom_us = duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
-  last_oom_bytes = static_cast<std::int64_t>(asked);
+  last_oom_us = now_us();
+  last_oom_bytes = signed_bytes(asked);
 }
 
 void Statistics::reset_peaks() {

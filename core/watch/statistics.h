@@ -10,6 +10,11 @@
 
 namespace gmlake {
 
+// Counters are signed, because they are subtracted from each other.
+constexpr std::int64_t signed_bytes(Bytes bytes) {
+  return static_cast<std::int64_t>(bytes);
+}
+
 struct Stat {
   std::int64_t current = 0;
   std::int64_t peak = 0;
@@ -43,6 +48,12 @@ struct StatArray {
   [[gnu::always_inline]] void decrease(PoolKind pool, std::int64_t amount) {
     by[0].decrease(amount);
     by[static_cast<std::size_t>(pool)].decrease(amount);
+  }
+  void change(PoolKind pool, std::int64_t amount) {
+    if (amount >= 0)
+      increase(pool, amount);
+    else
+      decrease(pool, -amount);
   }
   const Stat& all() const { return by[0]; }
 };

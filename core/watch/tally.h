@@ -24,8 +24,8 @@ class Tally {
       room |= all_.peak[measure] - active - other.active[measure];
     };
     add(blocks, 1);
-    add(all_bytes, static_cast<std::int64_t>(bytes));
-    add(asked_bytes, static_cast<std::int64_t>(requested));
+    add(all_bytes, signed_bytes(bytes));
+    add(asked_bytes, signed_bytes(requested));
     if (room < 0) [[unlikely]]
       raise_peaks();
   }
@@ -33,13 +33,13 @@ class Tally {
   [[gnu::always_inline]] void release(PoolKind kind, Bytes bytes, Bytes requested) {
     Side& side = this->side(kind);
     side.active[blocks] -= 1;
-    side.active[all_bytes] -= static_cast<std::int64_t>(bytes);
-    side.active[asked_bytes] -= static_cast<std::int64_t>(requested);
+    side.active[all_bytes] -= signed_bytes(bytes);
+    side.active[asked_bytes] -= signed_bytes(requested);
   }
 
   // A released block that a stream still uses stays active, until it is settled.
-  void postpone(PoolKind kind, Bytes bytes) { linger(kind, 1, static_cast<std::int64_t>(bytes)); }
-  void settle(PoolKind kind, Bytes bytes) { linger(kind, -1, -static_cast<std::int64_t>(bytes)); }
+  void postpone(PoolKind kind, Bytes bytes) { linger(kind, 1, signed_bytes(bytes)); }
+  void settle(PoolKind kind, Bytes bytes) { linger(kind, -1, -signed_bytes(bytes)); }
 
   Bytes allocated() const {  // bytes that the client has
     return static_cast<Bytes>(sides_[0].active[all_bytes] + sides_[1].active[all_bytes]);

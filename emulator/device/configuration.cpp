@@ -94,7 +94,7 @@ Configuration parse(std::string_view text) {
       refuse(entry, "has a value that cannot be read");
     }
   }
-  if (configuration.count > most_devices) refuse(text, "asks for more than 64 devices");
+  if (configuration.count > most_devices) refuse("count", "asks for more than 64 devices");
   return configuration;
 }
 

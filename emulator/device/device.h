@@ -40,6 +40,15 @@ inline bool exists(int device) {
   return device >= 0 && device < configuration().count;
 }
 
+// One of a stream's properties; 0 if there is no such stream.
+template <class Property, class Value>
+Status stream_property(StreamHandle stream, Property timeline::StreamProperties::* which, Value* value) {
+  timeline::StreamProperties properties{};
+  const Status status = timeline::properties(stream, properties);
+  *value = properties.*which;
+  return status;
+}
+
 // A copy or a fill as work of a stream. Addresses are checked at once; `wait` lets the host wait for the end.
 Status copy(void* to, const void* from, std::size_t size, StreamHandle stream, bool wait);
 Status fill(void* at, std::uint32_t pattern, std::size_t width, std::size_t count, StreamHandle stream, bool wait);

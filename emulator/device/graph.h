@@ -48,7 +48,7 @@ struct Capture {
   std::unique_ptr<Graph> graph = std::make_unique<Graph>();
 };
 
-// The calling thread's say in which captures forbid calls that are unsafe during one; returns the one before.
+// Which captures forbid the calling thread what is unsafe during one; returns the mode before.
 CaptureMode exchange_capture_mode(CaptureMode mode);
 CaptureMode capture_mode();
 

@@ -30,7 +30,6 @@ struct Label {
   std::int64_t device;
 };
 constexpr int foreign = -1;  // in place of handle types: another process made it
-std::size_t blocks = 0;
 std::size_t bytes = 0;
 off_t next_offset = 0;
 
@@ -63,13 +62,11 @@ Block* make_block(std::size_t size, int device, int handle_types) {
   }
   const off_t offset = next_offset;
   next_offset += static_cast<off_t>(size);
-  ++blocks;
   bytes += size;
   return new Block{file, offset, size, device, handle_types, 0, 0};
 }
 
 Block* adopt_block(int file, off_t offset, std::size_t size, int device) {
-  ++blocks;
   return new Block{file, offset, size, device, foreign, 0, 0};
 }
 
@@ -104,18 +101,13 @@ void settle(Block* block) {
   if (ours) {
     capacity::give(block->device, block->size);
     bytes -= block->size;
-  }
-  if (ours)
     fallocate(block->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, block->offset, static_cast<off_t>(block->size));
-  else
+  } else {
     close(block->file);
-  --blocks;
+  }
   delete block;
 }
 
-std::size_t live_blocks() {
-  return blocks;
-}
 std::size_t live_bytes() {
   return bytes;
 }

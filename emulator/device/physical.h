@@ -30,8 +30,7 @@ int export_block(const Block& block);
 Block* import_block(int file);
 // Ends the block when neither handle nor mapping is left.
 void settle(Block* block);
-// Blocks that are alive in this process.
-std::size_t live_blocks();
+// Of the blocks that this process made and has not ended.
 std::size_t live_bytes();
 
 }  // namespace gmlake::device

@@ -130,9 +130,8 @@ Status allocate(int device, std::size_t size, timeline::StreamHandle stream, Add
   std::lock_guard guard(lock);
   Pool& pool = pools[device];
   if (serve(pool, rounded, stream, at)) return Status::success;
-  const std::size_t wanted = std::max(segment_size, (rounded + granularity - 1) / granularity * granularity);
   const std::size_t least = (rounded + granularity - 1) / granularity * granularity;
-  Status status = add_segment(pool, device, wanted);
+  Status status = add_segment(pool, device, std::max(segment_size, least));
   if (status == Status::out_of_memory) {
     trim_locked(pool, 0);
     status = add_segment(pool, device, least);

@@ -83,24 +83,22 @@ int attribute(int number, int device) {
       return card.clock_khz;
     case 14:
       return 512;  // texture alignment
-    // overlap, mapping of host memory, concurrent kernels, unified addressing, stream priorities, caching in L1,
-    // managed memory, host pointers, cooperative launch, virtual memory management, file descriptors, memory pools
-    case 15:
-    case 19:
-    case 31:
-    case 41:
-    case 78:
-    case 79:
-    case 80:
-    case 83:
-    case 90:
-    case 91:
-    case 95:
-    case 99:
-    case 115:
+    case 15:       // overlap
+    case 19:       // mapping of host memory
+    case 31:       // concurrent kernels
+    case 41:       // unified addressing
+    case 78:       // stream priorities
+    case 79:       // caching in L1, of global memory
+    case 80:       // and of local memory
+    case 83:       // managed memory
+    case 90:       // preemption
+    case 91:       // pointers to registered host memory
+    case 95:       // cooperative launch
+    case 99:       // registration of host memory
+    case 115:      // memory pools
       return 1;
-    case 102:
-    case 103:
+    case 102:  // virtual memory management
+    case 103:  // export as file descriptors
       return card.virtual_memory ? 1 : 0;
     case 16:
       return card.multiprocessors;

@@ -33,24 +33,15 @@ GMLAKE_EXPORT Result cuStreamWaitEvent(Stream stream, Event event, unsigned) {
 }
 
 GMLAKE_EXPORT Result cuStreamGetPriority(Stream stream, int* priority) {
-  timeline::StreamProperties properties{};
-  const Status status = timeline::properties(stream, properties);
-  *priority = properties.priority;
-  return code(status);
+  return code(stream_property(stream, &timeline::StreamProperties::priority, priority));
 }
 
 GMLAKE_EXPORT Result cuStreamGetFlags(Stream stream, unsigned* flags) {
-  timeline::StreamProperties properties{};
-  const Status status = timeline::properties(stream, properties);
-  *flags = properties.flags;
-  return code(status);
+  return code(stream_property(stream, &timeline::StreamProperties::flags, flags));
 }
 
 GMLAKE_EXPORT Result cuStreamGetId(Stream stream, unsigned long long* id) {
-  timeline::StreamProperties properties{};
-  const Status status = timeline::properties(stream, properties);
-  *id = properties.id;
-  return code(status);
+  return code(stream_property(stream, &timeline::StreamProperties::id, id));
 }
 
 GMLAKE_EXPORT Result cuStreamGetCtx(Stream stream, Context* context) {

@@ -28,6 +28,15 @@ int destroy(void* handle) {
   return 0;
 }
 
+// Functions that make and destroy one; invalid_value is the library's code for a null pointer.
+#define OPAQUE(create, destroy_it)             \
+  GMLAKE_EXPORT int create(void** made) {      \
+    return make<Opaque>(made, invalid_value);  \
+  }                                            \
+  GMLAKE_EXPORT int destroy_it(void* object) { \
+    return destroy<Opaque>(object);            \
+  }
+
 // For a status that reports nothing wrong, and for a workspace: numeric work needs no room of its own here.
 template <class Number>
 int zero(Number* number) {

@@ -15,14 +15,6 @@ int no_workspaces(std::size_t* on_device, std::size_t* on_host) {
 
 }  // namespace
 
-#define OPAQUE(create, destroy_it)             \
-  GMLAKE_EXPORT int create(void** made) {      \
-    return make<Opaque>(made, invalid_value);  \
-  }                                            \
-  GMLAKE_EXPORT int destroy_it(void* object) { \
-    return destroy<Opaque>(object);            \
-  }
-
 OPAQUE(cusolverDnCreate, cusolverDnDestroy)
 OPAQUE(cusolverDnCreateParams, cusolverDnDestroyParams)
 OPAQUE(cusolverDnCreateGesvdjInfo, cusolverDnDestroyGesvdjInfo)

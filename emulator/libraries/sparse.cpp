@@ -27,14 +27,6 @@ GMLAKE_EXPORT const char* cusparseGetErrorName(int status) {
   return status == success ? "CUSPARSE_STATUS_SUCCESS" : "CUSPARSE_STATUS of the emulated device";
 }
 
-#define OPAQUE(create, destroy_it)             \
-  GMLAKE_EXPORT int create(void** made) {      \
-    return make<Opaque>(made, invalid_value);  \
-  }                                            \
-  GMLAKE_EXPORT int destroy_it(void* object) { \
-    return destroy<Opaque>(object);            \
-  }
-
 OPAQUE(cusparseCreate, cusparseDestroy)
 OPAQUE(cusparseCreateMatDescr, cusparseDestroyMatDescr)
 OPAQUE(cusparseCreateBsrsm2Info, cusparseDestroyBsrsm2Info)

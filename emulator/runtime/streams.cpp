@@ -44,22 +44,13 @@ GMLAKE_EXPORT Error cudaStreamWaitEvent(Stream stream, Event event, unsigned) {
   return result(timeline::wait(stream, event));
 }
 GMLAKE_EXPORT Error cudaStreamGetPriority(Stream stream, int* priority) {
-  timeline::StreamProperties properties{};
-  const Status status = timeline::properties(stream, properties);
-  *priority = properties.priority;
-  return result(status);
+  return result(stream_property(stream, &timeline::StreamProperties::priority, priority));
 }
 GMLAKE_EXPORT Error cudaStreamGetFlags(Stream stream, unsigned* flags) {
-  timeline::StreamProperties properties{};
-  const Status status = timeline::properties(stream, properties);
-  *flags = properties.flags;
-  return result(status);
+  return result(stream_property(stream, &timeline::StreamProperties::flags, flags));
 }
 GMLAKE_EXPORT Error cudaStreamGetId(Stream stream, unsigned long long* id) {
-  timeline::StreamProperties properties{};
-  const Status status = timeline::properties(stream, properties);
-  *id = properties.id;
-  return result(status);
+  return result(stream_property(stream, &timeline::StreamProperties::id, id));
 }
 
 GMLAKE_EXPORT Error cudaEventCreateWithFlags(Event* event, unsigned) {

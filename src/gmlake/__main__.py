@@ -68,9 +68,9 @@ def _fail(error: Exception, status: int) -> int:
 
 
 def _prepare_streams() -> None:
-    """What cannot be printed ends no command, and what goes to a stream that was closed goes nowhere.
+    """Let no command end because of what it prints: what goes to a closed stream goes nowhere.
 
-    In UTF-8 only names of files are such, of which the very bytes are printed; elsewhere a question mark stands for it.
+    In UTF-8 only names of files may not be encodable, and their very bytes are printed; elsewhere a question mark is.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

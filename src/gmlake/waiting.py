@@ -1,4 +1,4 @@
-"""A word on stderr while large files are read or written: that cannot tell how far it is, but it takes seconds."""
+"""A word on stderr while large files are read or written: it takes seconds, and nothing tells how far it is."""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gmlake._core import Allocator, SimulatedDriver, Status, make_allocator
+from gmlake._core import SimulatedDriver, Status
+from tests.baselines.bench import Bench
 
 KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
 PAGE = 2 * MIB
@@ -64,48 +65,25 @@ class Mark:
         assert self.driver.destroy_event(self.event) is Status.success
 
 
-class Lake:
-    """Our allocator on a simulated device, with the words that scenarios use."""
+class Lake(Bench):
+    """Our allocator on a simulated device, with further words for what scenarios do."""
 
     def __init__(self, options: str = "", *, capacity: int | None = None, limit: int | None = None) -> None:
-        self.driver = SimulatedDriver(capacity=capacity)
-        self.allocator: Allocator = make_allocator(f"gmlake:{options}" if options else "gmlake", self.driver)
+        super().__init__(f"gmlake:{options}" if options else "gmlake", capacity)
         if limit is not None:
             self.allocator.set_limit(limit)
 
     def take(self, size: int, stream: int = 0) -> int:
         """Allocate, and check that the block is whole."""
-        address = self.allocator.allocate(size, stream)
-        self.allocator.check()
+        address = super().take(size, stream)
         assert address % 512 == 0
         assert self.driver.accessible(address, size)
         return address
-
-    def give(self, *addresses: int) -> None:
-        """Release, and check the books."""
-        for address in addresses:
-            self.allocator.release(address)
-            self.allocator.check()
-
-    def stat(self, name: str, pool: str = "all", what: str = "current") -> int:
-        """One of PyTorch's statistics."""
-        value: int = self.allocator.statistics()[name][pool][what]
-        return value
-
-    def own(self, name: str) -> int:
-        """One of the counters that PyTorch does not have; the current value of those that go up and down."""
-        value = self.allocator.statistics()["gmlake"][name]
-        counter: int = value["current"] if isinstance(value, dict) else value
-        return counter
 
     def memory_calls(self) -> int:
         """Calls that create, map or give back memory so far."""
         order = {"create_event", "destroy_event", "record", "query", "wait", "synchronize"}
         return sum(calls for kind, (calls, _) in self.driver.counts().items() if kind not in order)
-
-    def calls(self, kind: str) -> int:
-        """Calls of one kind so far."""
-        return self.driver.counts()[kind][0]
 
     def physical(self, address: int, size: int) -> list[Piece]:
         """The memory behind a block."""

@@ -21,7 +21,7 @@ def memory(lake: Lake, blocks: list[LiveBlock]) -> Memory:
     return {block.address: (block.requested, lake.physical(block.address, block.size)) for block in blocks}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_any_program(data: st.DataObject) -> None:
     lake = Lake(capacity=8 * GIB)

@@ -37,9 +37,10 @@ class Bench:
         return value
 
     def own(self, name: str) -> int:
-        """One of the counters that PyTorch does not have."""
-        value: int = self.allocator.statistics()["gmlake"][name]
-        return value
+        """One of the counters that PyTorch does not have; the current value of those that go up and down."""
+        value = self.allocator.statistics()["gmlake"][name]
+        counter: int = value["current"] if isinstance(value, dict) else value
+        return counter
 
     @property
     def reserved(self) -> int:
@@ -58,5 +59,5 @@ class Bench:
         return next(b.size for b in self.segment_of(address).blocks if b.address == address)
 
     def calls(self, kind: str) -> int:
-        """Calls of the driver so far."""
+        """Calls of one kind so far."""
         return self.driver.counts()[kind][0]

@@ -147,4 +147,4 @@ class DriverAgainstModel(RuleBasedStateMachine):
 
 
 TestDriverAgainstModel = DriverAgainstModel.TestCase
-TestDriverAgainstModel.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestDriverAgainstModel.settings = settings(max_examples=150, stateful_step_count=60)

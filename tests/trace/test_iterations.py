@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 
 from gmlake.trace import Kind, Trace, bundled_names, read_trace, validate
-from gmlake.trace.building import Rows, build, without_marks
+from gmlake.trace.building import Rows, build
 from gmlake.trace.iterations import find_iterations, mark_iterations
 
 NEAR = 32  # events; an iteration has thousands
+
+
+def without_marks(trace: Trace) -> Trace:
+    return trace.select(trace.kind != Kind.ITERATION, marks_from="none")
 
 
 def compare(trace: Trace) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from gmlake.errors import UserError
-from gmlake.replay import Result
+from gmlake.replay import ALLOCATORS, Result
 from gmlake.workloads.catalogue import select
 from gmlake.workloads.cluster import on_ray
 from gmlake.workloads.results import Kept
-from gmlake.workloads.running import ALLOCATORS, run, settings
+from gmlake.workloads.running import run, settings
 from tests.emulator.running import require
 
 TINY = select(["tiny"])

@@ -9,12 +9,12 @@ from statistics import mean
 
 import pytest
 
-from gmlake.replay import Result
+from gmlake.replay import ALLOCATORS, Result
 from gmlake.workloads.catalogue import select, suites
 from gmlake.workloads.document import BEGIN, END
 from gmlake.workloads.evaluation import Case, cases, quiet_after, tables
 from gmlake.workloads.results import Kept
-from gmlake.workloads.running import ALLOCATORS, run, settings
+from gmlake.workloads.running import run, settings
 from gmlake.workloads.summary import sentences, summarise
 from gmlake.workloads.tables import Table, markdown_row
 

@@ -27,6 +27,8 @@ std::vector<OutOfMemoryObserver> present_observers() {
   return observers().all;
 }
 
+std::atomic<Reclaimer> the_reclaimer = nullptr;
+
 constexpr Bytes page = 2 * MiB;  // a device gives no less
 
 struct Figures {
@@ -118,10 +120,6 @@ std::string message(const Figures& f) {
 void observe_out_of_memory(OutOfMemoryObserver observer) {
   std::lock_guard lock(observers().mutex);
   observers().all.push_back(std::move(observer));
-}
-
-namespace {
-std::atomic<Reclaimer> the_reclaimer = nullptr;
 }
 
 void reclaim_with(Reclaimer reclaimer) {

@@ -77,45 +77,12 @@ std::string new_board_name() {
 }
 
 std::shared_ptr<Board> Board::open(const std::string& name, int ranks, int rank, std::string& sentence) {
-  std::shared_ptr<Board> board(new Board);
-  board->name_ = name;
-  board->folder_ = place() + "/" + name;
-  board->ranks_ = ranks;
-  board->rank_ = rank;
-  board->owner_ = getpid();
-  const auto count = static_cast<std::size_t>(ranks);
-  board->received_.resize(count);
-
-  const std::size_t used = 64 + count * sizeof(Member) + count * count * sizeof(std::uint32_t);
-  const std::size_t head = (used + 4095) / 4096 * 4096;
-  const std::size_t slots = 2 * sizeof(Slot);
-  board->mapped_ = head + count * slots;
-  const auto failed = [&](const char* what) {
-    sentence = "cannot " + std::string(what) + " " + board->folder_ + " for a communicator of " +
+  std::shared_ptr<Board> board(new Board(name, ranks, rank));
+  if (const char* const impossible = board->map(); impossible != nullptr) {
+    sentence = "cannot " + std::string(impossible) + " " + board->folder_ + " for a communicator of " +
                std::to_string(ranks) + " processes: " + std::strerror(errno);
     return nullptr;
-  };
-  std::error_code ignored;
-  std::filesystem::create_directory(board->folder_, ignored);
-  const int file = ::open((board->folder_ + "/board").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file < 0) return failed("open");
-  bool room = ftruncate(file, static_cast<off_t>(board->mapped_)) == 0;
-  // Room is asked for now, because without it a write to the mapping would be a bus error.
-  const std::size_t own = head + static_cast<std::size_t>(rank) * slots;
-  for (const auto& [from, size] : {std::pair{std::size_t{0}, head}, std::pair{own, slots}})
-    room = room && (errno = posix_fallocate(file, static_cast<off_t>(from), static_cast<off_t>(size))) == 0;
-  board->mapping_ = room ? mmap(nullptr, board->mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
-  const int reason = errno;
-  close(file);
-  errno = reason;
-  if (board->mapping_ == MAP_FAILED) return board->mapping_ = nullptr, failed("find room in");
-
-  auto* at = static_cast<std::byte*>(board->mapping_);
-  board->leavers_ = reinterpret_cast<std::atomic<std::uint32_t>*>(at);
-  board->members_ = reinterpret_cast<Member*>(at + 64);
-  board->sent_ = reinterpret_cast<std::atomic<std::uint32_t>*>(at + 64 + count * sizeof(Member));
-  board->slots_ = reinterpret_cast<Slot*>(at + head);
-
+  }
   Member& self = board->members_[rank];
   if (self.process.load() != 0) {
     sentence = "rank " + std::to_string(rank) + " of this communicator was taken before, by process " +
@@ -133,6 +100,43 @@ std::shared_ptr<Board> Board::open(const std::string& name, int ranks, int rank,
   self.process.store(static_cast<std::uint32_t>(getpid()), std::memory_order_release);
   wake(self.process);
   return board;
+}
+
+Board::Board(const std::string& name, int ranks, int rank)
+    : name_(name),
+      folder_(place() + "/" + name),
+      ranks_(ranks),
+      rank_(rank),
+      owner_(getpid()),
+      received_(static_cast<std::size_t>(ranks)) {}
+
+const char* Board::map() {
+  const auto count = static_cast<std::size_t>(ranks_);
+  const std::size_t used = 64 + count * sizeof(Member) + count * count * sizeof(std::uint32_t);
+  const std::size_t head = (used + 4095) / 4096 * 4096;
+  const std::size_t slots = 2 * sizeof(Slot);
+  mapped_ = head + count * slots;
+  std::error_code ignored;
+  std::filesystem::create_directory(folder_, ignored);
+  const int file = ::open((folder_ + "/board").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) return "open";
+  bool room = ftruncate(file, static_cast<off_t>(mapped_)) == 0;
+  // Room is asked for now, because without it a write to the mapping would be a bus error.
+  const std::size_t own = head + static_cast<std::size_t>(rank_) * slots;
+  for (const auto& [from, size] : {std::pair{std::size_t{0}, head}, std::pair{own, slots}})
+    room = room && (errno = posix_fallocate(file, static_cast<off_t>(from), static_cast<off_t>(size))) == 0;
+  void* const mapping = room ? mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+  const int reason = errno;
+  close(file);
+  errno = reason;
+  if (mapping == MAP_FAILED) return "find room in";
+  mapping_ = mapping;
+  auto* at = static_cast<std::byte*>(mapping_);
+  leavers_ = reinterpret_cast<std::atomic<std::uint32_t>*>(at);
+  members_ = reinterpret_cast<Member*>(at + 64);
+  sent_ = reinterpret_cast<std::atomic<std::uint32_t>*>(at + 64 + count * sizeof(Member));
+  slots_ = reinterpret_cast<Slot*>(at + head);
+  return nullptr;
 }
 
 Board::~Board() {
@@ -193,10 +197,16 @@ Wait Board::everybody_published(std::uint32_t round, int& missing) {
     return static_cast<std::int32_t>(members_[rank].published.load(std::memory_order_acquire) - round) >= 0;
   };
   for (int rank = 0; rank < ranks_; ++rank) {
-    if (rank != rank_ && process(rank) == owner_) return missing = rank, Wait::same_process;
+    if (rank != rank_ && process(rank) == owner_) {
+      missing = rank;
+      return Wait::same_process;
+    }
     const auto hopeless = [&] {
-      for (int other = 0; other < ranks_; ++other)
-        if (!has(other) && gone(members_[other])) return missing = other, has(other) ? Wait::done : Wait::gone;
+      for (int other = 0; other < ranks_; ++other) {
+        if (has(other) || !gone(members_[other])) continue;
+        missing = other;
+        return has(other) ? Wait::done : Wait::gone;  // it may have published just before it went
+      }
       return Wait::done;
     };
     const Wait result = wait(members_[rank].published, [&] { return has(rank); }, hopeless);

@@ -65,15 +65,16 @@ class Board {
     std::uint64_t start;
   };
 
-  Board() = default;
+  Board(const std::string& name, int ranks, int rank);
+  const char* map();  // null, or what cannot be done to the folder: errno says why
   bool gone(const Member& member) const;
   Wait wait(const std::atomic<std::uint32_t>& word, const std::function<bool()>& reached,
             const std::function<Wait()>& hopeless);
   std::string message_path(int from, int to, std::uint32_t number) const;
 
-  std::string name_, folder_;
-  int ranks_ = 0, rank_ = 0;
-  pid_t owner_ = 0;
+  const std::string name_, folder_;
+  const int ranks_, rank_;
+  const pid_t owner_;
   std::atomic<bool> abandoned_{false};
   void* mapping_ = nullptr;
   std::size_t mapped_ = 0;

@@ -34,7 +34,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   virtual Result shrink(const std::vector<int>& without, std::shared_ptr<Communicator>& made) = 0;
   // Waits until every rank is there.
   virtual Result gather_ranks() { return Result::success; }
-  // Takes its name off; whoever waits here gives up.
+  // This rank takes no further part; whoever waits here gives up.
   virtual void leave() {}
 
   Result error() const { return error_.load(); }

@@ -47,7 +47,10 @@ bool Board::post(int to, const Description& description, const std::vector<std::
   if (file < 0) return false;
   const bool written = write_all(file, &description, sizeof description) && write_all(file, data.data(), data.size());
   close(file);
-  if (!written) return unlink(path.c_str()), false;
+  if (!written) {
+    unlink(path.c_str());
+    return false;
+  }
   sent.fetch_add(1, std::memory_order_release);
   wake(sent);
   return true;

@@ -6,7 +6,7 @@ A verb's module has NAME, `add_arguments(parser)` and `run(args) -> exit status`
 from __future__ import annotations
 
 import argparse
-from typing import Protocol, cast
+from typing import Protocol
 
 from gmlake.commands import compare, convert, doctor, options, plot, replay, report, run, top, workloads
 
@@ -24,4 +24,4 @@ class Command(Protocol):
         """Do the work; returns the exit status."""
 
 
-COMMANDS = cast("tuple[Command, ...]", (run, compare, replay, report, plot, workloads, convert, top, doctor, options))
+COMMANDS: tuple[Command, ...] = (run, compare, replay, report, plot, workloads, convert, top, doctor, options)

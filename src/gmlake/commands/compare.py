@@ -149,8 +149,9 @@ def _prepare(folder: Path, allocators: list[str], force: bool) -> None:
 def _report(args: argparse.Namespace, trials: list[Trial]) -> int:
     failed = [trial for trial in trials if trial.outcome == FAILED]
     everywhere = len(failed) == len(trials)
-    for trial in () if args.verbose else failed[:1] if everywhere else failed:
-        print(f"The last lines with {trial.allocator}:", *trial.last_lines, sep="\n  ", file=sys.stderr)
+    if not args.verbose:
+        for trial in failed[:1] if everywhere else failed:
+            print(f"The last lines with {trial.allocator}:", *trial.last_lines, sep="\n  ", file=sys.stderr)
     if everywhere:
         explanation = failed[0].done.explanation() or f"it ended with status {failed[0].done.exit_status}"
         raise Error(f"the command fails, whatever the allocator: {explanation}")

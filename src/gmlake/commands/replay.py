@@ -35,7 +35,7 @@ from rich.text import Text
 from gmlake import _core
 from gmlake.errors import UserError
 from gmlake.hints import again, mention_devices, show_next
-from gmlake.replay import Settings, sweep
+from gmlake.replay import ALLOCATORS, Settings, sweep
 from gmlake.replay.progress import ProgressDisplay
 from gmlake.replay.table import show
 from gmlake.replay.timeline import check_target, write_timelines
@@ -45,51 +45,41 @@ from gmlake.waiting import waiting
 
 NAME = "replay"
 COST_TABLE = "a100"
-USUAL = ("gmlake", "expandable", "caching", "paper")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the verb's arguments."""
     add = parser.add_argument
     add("traces", metavar="TRACE", nargs="+", help="file or name of a bundled trace")
-    add(
-        "--allocator",
-        metavar="NAME[:OPTION=VALUE,...]",
-        action="append",
-        help=f"may be repeated; 'all' means every allocator; default: {', '.join(USUAL)}",
-    )
-    add("--capacity", metavar="SIZE", help="memory of the simulated device, like 80GiB; default: without end")
-    add(
-        "--smallest-capacity",
-        action="store_true",
-        help="search the smallest capacity that completes (slower)",
-    )
-    add_cost_table(parser)
-    add(
-        "--device",
-        metavar="N",
-        type=int,
-        help="which device of a snapshot of several; default: the one with most events",
-    )
+    add_replay_arguments(parser)
+    add("--smallest-capacity", action="store_true", help="search the smallest capacity that completes (slower)")
     add("--check", action="store_true", help="verify the allocators' invariants during the replay (slower)")
     add("--calls", action="store_true", help="show driver calls by kind, as is done for a single trace anyway")
     add("--json", action="store_true", help='print {"results": [...]} and nothing else')
     add("--timeline", metavar="FILE", type=Path, help="write the timeline; .csv or .json says in which form")
     add("-f", "--force", action="store_true", help="overwrite the timeline if it exists")
+
+
+def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
+    """How to replay; gmlake report and gmlake plot ask the same."""
+    add = parser.add_argument
+    add(
+        "--allocator",
+        metavar="NAME[:OPTION=VALUE,...]",
+        action="append",
+        help=f"may be repeated; 'all' means every allocator; default: {', '.join(ALLOCATORS)}",
+    )
+    add("--capacity", metavar="SIZE", help="memory of the simulated device, like 80GiB; default: without end")
+    tables = ", ".join(table.name for table in _core.cost_tables())
+    text = f"modelled cost of driver calls: one of {tables}; default: {COST_TABLE}"
+    add("--cost-table", metavar="NAME", default=COST_TABLE, help=text)
+    add("--device", metavar="N", type=int, help="which device of a snapshot of several; default: that with most events")
     add("--jobs", metavar="N", type=int, help="replays at the same time; default: one per core")
-
-
-def add_cost_table(parser: argparse.ArgumentParser) -> None:
-    """Whatever replays can be told what driver calls cost."""
-    names = ", ".join(table.name for table in _core.cost_tables())
-    text = f"modelled cost of driver calls: one of {names}; default: {COST_TABLE}"
-    parser.add_argument("--cost-table", metavar="NAME", default=COST_TABLE, help=text)
 
 
 def run(args: argparse.Namespace) -> int:
     """Replay and print."""
-    if args.jobs is not None and args.jobs < 1:
-        raise UserError(f"--jobs needs a number of 1 or more, not {args.jobs}")
+    check_jobs(args.jobs)
     if args.timeline is not None:
         check_target(args.timeline, args.force)
     allocators = allocators_asked(args.allocator)
@@ -118,10 +108,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def check_jobs(jobs: int | None) -> None:
+    """Refuse a number that --jobs cannot be."""
+    if jobs is not None and jobs < 1:
+        raise UserError(f"--jobs needs a number of 1 or more, not {jobs}")
+
+
 def allocators_asked(asked: Sequence[str] | None) -> list[str]:
     """The allocators that --allocator names, 'all' spelt out."""
     specs: list[str] = []
-    for spec in asked or USUAL:
+    for spec in asked or ALLOCATORS:
         specs += [row.name for row in _core.catalogue()] if spec == "all" else [spec]
     return list(dict.fromkeys(specs))
 

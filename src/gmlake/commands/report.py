@@ -28,8 +28,14 @@ import json
 from pathlib import Path
 
 from gmlake import report
-from gmlake.commands.replay import COST_TABLE, add_cost_table, allocators_asked, capacity_asked, validate
-from gmlake.errors import UserError
+from gmlake.commands.replay import (
+    COST_TABLE,
+    add_replay_arguments,
+    allocators_asked,
+    capacity_asked,
+    check_jobs,
+    validate,
+)
 from gmlake.hints import mention_devices, operand
 from gmlake.replay import Settings
 
@@ -49,18 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """What to read and how to replay it; gmlake plot asks the same."""
-    add = parser.add_argument
-    add("inputs", metavar="INPUT", nargs="+", help="trace, snapshot, bundled name, or saved results")
-    add(
-        "--allocator",
-        metavar="NAME[:OPTION=VALUE,...]",
-        action="append",
-        help=f"may be repeated; 'all' means every allocator; default: {', '.join(report.ALLOCATORS)}",
-    )
-    add("--capacity", metavar="SIZE", help="memory of the simulated device, like 80GiB; default: without end")
-    add_cost_table(parser)
-    add("--device", metavar="N", type=int, help="which device of a snapshot of several; default: that with most events")
-    add("--jobs", metavar="N", type=int, help="replays at the same time; default: one per core")
+    parser.add_argument("inputs", metavar="INPUT", nargs="+", help="trace, snapshot, bundled name, or saved results")
+    add_replay_arguments(parser)
 
 
 def inputs_again(args: argparse.Namespace) -> list[str]:
@@ -77,8 +73,7 @@ def inputs_again(args: argparse.Namespace) -> list[str]:
 
 def settings_asked(args: argparse.Namespace) -> tuple[list[str], Settings]:
     """The allocators and how to replay; mistakes are found before anything is read."""
-    if args.jobs is not None and args.jobs < 1:
-        raise UserError(f"--jobs needs a number of 1 or more, not {args.jobs}")
+    check_jobs(args.jobs)
     allocators = allocators_asked(args.allocator)
     settings = Settings(
         capacity=capacity_asked(args.capacity),

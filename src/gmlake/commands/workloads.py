@@ -31,6 +31,7 @@ import inspect
 import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -38,18 +39,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table as Drawn
 from rich.text import Text
 
-from gmlake import _core
+from gmlake.commands.replay import check_jobs, validate
 from gmlake.errors import UserError
 from gmlake.hints import show_next
+from gmlake.replay import ALLOCATORS
 from gmlake.replay.progress import ProgressDisplay
 from gmlake.terminal import counted, standard_output
 from gmlake.workloads import document
-from gmlake.workloads.campaign import record_all
+from gmlake.workloads.campaign import Outcome, record_all
 from gmlake.workloads.catalogue import select, suites, workloads
 from gmlake.workloads.evaluation import cases, tables
 from gmlake.workloads.recording import VERSIONS, check_packages
 from gmlake.workloads.results import Kept, usual_folder
-from gmlake.workloads.running import ALLOCATORS, BUNDLED, Elsewhere, count_missing, settings, trace_of
+from gmlake.workloads.running import BUNDLED, Elsewhere, count_missing, settings, trace_of
 from gmlake.workloads.running import run as run_all
 from gmlake.workloads.summary import sentences, summarise
 from gmlake.workloads.workload import ENGINES, STRATEGIES, Workload
@@ -174,7 +176,7 @@ def _record(args: argparse.Namespace) -> int:
       gmlake workloads record tiny -o traces
       gmlake workloads record paper -o traces --jobs 2
     """
-    _check_jobs(args.jobs)
+    check_jobs(args.jobs)
     chosen = select(args.names)
     here = check_packages()
     for name, version in here.items():
@@ -195,9 +197,15 @@ def _record(args: argparse.Namespace) -> int:
 
         outcome = record_all(chosen, args.output, args.jobs, args.force, progress)
     if args.json:
-        recorded = [found.__dict__ for found in outcome.recorded]
+        recorded = [asdict(found) for found in outcome.recorded]
         print(json.dumps({"recorded": recorded, "kept": outcome.kept, "failed": outcome.failed}, indent=2))
-        return 1 if outcome.failed else 0
+    else:
+        _show_recorded(outcome)
+        show_next(standard_output(), ["gmlake", NAME, "run", args.names[0], "--traces", str(args.output)])
+    return 1 if outcome.failed else 0
+
+
+def _show_recorded(outcome: Outcome) -> None:
     console = standard_output()
     for found in outcome.recorded:
         counts = f"{counted(found.events, 'event')}, {counted(found.iterations, 'iteration')}"
@@ -209,8 +217,6 @@ def _record(args: argparse.Namespace) -> int:
         console.print(f"{len(outcome.kept)} were there already; -f records them again.", style="dim")
     for why in outcome.failed.values():
         print(f"gmlake: error: {why}", file=sys.stderr)
-    show_next(console, ["gmlake", NAME, "run", args.names[0], "--traces", str(args.output)])
-    return 1 if outcome.failed else 0
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -225,17 +231,15 @@ def _run(args: argparse.Namespace) -> int:
       gmlake workloads run quick --allocator gmlake --allocator gmlake:target=0.99
       gmlake workloads run paper --ray auto
     """
-    _check_jobs(args.jobs)
+    check_jobs(args.jobs)
     if args.markdown is not None:
         document.check(args.markdown)
     chosen = select(args.names)
     allocators = list(dict.fromkeys(args.allocator or ALLOCATORS))
-    driver = _core.SimulatedDriver()
-    for allocator in allocators:  # a misspelt one is found before any work
-        _core.make_allocator(allocator, driver)
+    how = settings(smallest=not args.no_smallest_capacity)
+    validate(allocators, how)
     for workload in chosen:
         trace_of(workload, args.traces)
-    how = settings(smallest=not args.no_smallest_capacity)
     kept = Kept(args.state or usual_folder())
     missing = count_missing(chosen, allocators, how, kept, args.traces)
     started = time.monotonic()
@@ -282,8 +286,3 @@ def _bars() -> Progress:
         transient=True,
         disable=not sys.stderr.isatty(),
     )
-
-
-def _check_jobs(jobs: int | None) -> None:
-    if jobs is not None and jobs < 1:
-        raise UserError(f"--jobs needs a number of 1 or more, not {jobs}")

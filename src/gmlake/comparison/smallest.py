@@ -1,8 +1,8 @@
 """The smallest device memory on which the command completes, found by running it on emulated devices of other sizes.
 
-The search starts between what was active at most, below which nothing can do, and what was reserved at most, which
-does as a rule; it halves until it knows to within 1 %. A larger device on which the command fails nonetheless cannot be
-seen this way: gmlake replay --smallest-capacity looks more closely, at a recorded trace.
+The search starts between peak active memory, less than which can never do, and peak reserved memory, which as a rule
+suffices; it halves until it knows to within 1 %. A larger device on which the command fails nonetheless cannot be seen
+this way: gmlake replay --smallest-capacity looks more closely, at a recorded trace.
 """
 
 from __future__ import annotations

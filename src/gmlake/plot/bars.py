@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,7 +96,9 @@ def calls(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
     return figure
 
 
-def _histograms(subjects: Sequence[Subject], look: Look, of: Any, title: str) -> Figure:
+def _histograms(
+    subjects: Sequence[Subject], look: Look, of: Callable[[figures.Blocks], figures.Histogram], title: str
+) -> Figure:
     figure, axes = panels(len(subjects), 1, look, 3.4)
     for (panel,), subject in zip(axes, subjects, strict=True):
         assert subject.trace is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -104,7 +104,7 @@ def shown(trace: Trace, look: Look) -> tuple[int, int]:
     return max(0, min(low, len(trace) - 1)), max(1, min(high, len(trace)))
 
 
-def buckets(values: I64, low: int, high: int, combine: Any) -> tuple[I64, I64]:
+def buckets(values: I64, low: int, high: int, combine: np.ufunc) -> tuple[I64, I64]:
     """At most POINTS events, and the values from each to the next, combined; then the end, or the last had no width."""
     high = min(high, len(values))
     if low >= high:

@@ -17,6 +17,7 @@ from gmlake.replay.capacity import smallest_capacity
 from gmlake.replay.result import MEMORY_CALLS, ORDERING_CALLS, AtSmallest, Result
 from gmlake.trace import Trace
 
+ALLOCATORS = ("gmlake", "expandable", "caching", "paper")  # what is compared unless others are asked for
 FIRST_WARM = 10
 CHECKS = 2000  # calls of check() in one replay; every event of a short trace
 SAMPLES = 4000  # points of a timeline, besides the peaks

@@ -11,11 +11,11 @@ from pathlib import Path
 from gmlake.errors import UserError
 from gmlake.output import check_target as refuse_unwritable
 from gmlake.output import readable, write_whole
-from gmlake.replay import Settings
+from gmlake.replay import ALLOCATORS, Settings
 from gmlake.report import palette
 from gmlake.report.assembling import assemble
 from gmlake.report.contents import Columns, describe, headline
-from gmlake.report.gathering import ALLOCATORS, Input, Subject, gather
+from gmlake.report.gathering import Input, Subject, gather
 from gmlake.trace import Trace
 
 __all__ = ["ALLOCATORS", "Input", "Subject", "check_target", "gather", "headline", "write", "write_subjects"]

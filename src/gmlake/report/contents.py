@@ -6,7 +6,6 @@ counted in units of 256 bytes, or more where that would not fit 32 bits.
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -148,5 +147,4 @@ def _map(memory_map: MemoryMap, events: int, columns: Columns) -> dict[str, Any]
 
 
 def _histogram(histogram: figures.Histogram) -> dict[str, Any]:
-    plain = asdict(histogram)
-    return {"names": plain["names"], "blocks": histogram.blocks.tolist(), "bytes": histogram.bytes.tolist()}
+    return {"names": histogram.names, "blocks": histogram.blocks.tolist(), "bytes": histogram.bytes.tolist()}

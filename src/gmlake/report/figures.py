@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from gmlake.replay.engine import MemoryMap
 from gmlake.report import sites
@@ -29,7 +30,7 @@ class Blocks:
     size: I64  # requested
     stream: I64
     site: I64 | None  # -1 where unknown
-    freed: I64  # 1 or 0
+    freed: npt.NDArray[np.bool_]
 
     @property
     def rounded(self) -> I64:
@@ -70,8 +71,8 @@ def blocks_of(trace: Trace) -> Blocks:
     frees = np.flatnonzero(trace.kind == Kind.FREE)
     end = np.full(len(start), len(trace), dtype=np.int64)
     end[trace.id[frees]] = frees
-    freed = np.zeros(len(start), dtype=np.int64)
-    freed[trace.id[frees]] = 1
+    freed = np.zeros(len(start), dtype=np.bool_)
+    freed[trace.id[frees]] = True
     site = None if trace.site is None or trace.call_sites is None else trace.site[start].astype(np.int64)
     return Blocks(start, end, trace.size[start], trace.stream[start].astype(np.int64), site, freed)
 
@@ -101,9 +102,8 @@ def reserved(memory_map: MemoryMap, events: int) -> I64:
 
 def held_spans(memory_map: MemoryMap, events: int) -> I64:
     """Rows of begin, end, place, size: physical memory from when it was taken until it was given back."""
-    rows = memory_map.held[
-        np.argsort(memory_map.held[:, 1], kind="stable")
-    ]  # at one place taking and giving take turns
+    # By place, where taking and giving take turns.
+    rows = memory_map.held[np.argsort(memory_map.held[:, 1], kind="stable")]
     taken = np.flatnonzero(rows[:, 2] > 0)
     after = np.append(rows, [[events, -1, 0]], axis=0)[taken + 1]
     end = np.where(after[:, 1] == rows[taken, 1], after[:, 0], events)
@@ -166,8 +166,8 @@ def lifetime_histogram(blocks: Blocks) -> Histogram:
     """All blocks by the events they live, in powers of two; the last class is of those that are never freed."""
     lives = np.maximum(blocks.end - blocks.start, 1)
     classes = np.ceil(np.log2(lives)).astype(np.int64)
-    longest = int(classes[blocks.freed == 1].max(initial=-1))
-    classes[blocks.freed == 0] = longest + 1
+    longest = int(classes[blocks.freed].max(initial=-1))
+    classes[~blocks.freed] = longest + 1
 
     def name(number: int) -> str:
         if number > longest:

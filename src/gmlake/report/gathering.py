@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from gmlake.errors import UserError
-from gmlake.replay import Result, Settings, sweep
+from gmlake.replay import ALLOCATORS, Result, Settings, sweep
 from gmlake.replay.engine import Run
 from gmlake.replay.progress import ProgressDisplay
 from gmlake.trace import Trace, names_of, read_trace
 from gmlake.waiting import waiting
 
-ALLOCATORS = ("gmlake", "expandable", "caching", "paper")
 _OURS = re.compile(rb'\s*\{\s*"(results|status|emulated)"')  # how the three kinds of JSON begin
 _LONGEST_JSON = 256 << 20
 # What is shown of a device in a saved run: numbers, or None where nobody knew. The rest, such as its name, is not read.

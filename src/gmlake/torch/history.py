@@ -50,7 +50,7 @@ class _Recorder:
         native = gather(False, False, True) if self.cpp else None
         self._stacks[number] = gather(True, True, False), native
         if len(self._stacks) > self._prune_at:
-            self._prune()
+            self.prune()
         return number
 
     def frames(self, numbers: Iterable[int]) -> dict[int, Frames]:
@@ -65,15 +65,12 @@ class _Recorder:
             number: _together(frames[1:], below.get(number, [])) for number, frames in zip(known, python, strict=True)
         }
 
-    def clear(self) -> None:
-        """Forget the stacks of the past; blocks in use keep theirs."""
-        self._prune()
-
-    def _prune(self) -> None:
+    def prune(self) -> None:
+        """Forget the stacks that neither the journals nor blocks in use mention."""
         needed = {context for _, context in _core.recorded_contexts()}
         for device in _core.used_devices():
             needed.update(entry.context for entry in _core.process_allocator(device).journal())
-        newest = max(self._stacks, default=0)
+        newest = max(self._stacks, default=0)  # the latest may be on their way into a journal
         self._stacks = {
             number: stack for number, stack in list(self._stacks.items()) if number in needed or number > newest - 1000
         }
@@ -148,7 +145,7 @@ def _start(entries: int, level: str, cpp: bool, clear: bool, skipped: frozenset[
         _core.keep_process_journals(entries, clear or entries == 0)
     _core.set_recorder(None if level == "none" else _recorder.gather, level)
     if entries == 0 or clear:
-        _recorder.clear()
+        _recorder.prune()
 
 
 def is_recording() -> bool:

@@ -17,7 +17,6 @@ from gmlake import _core
 from gmlake.torch import history
 
 _ORDINARY = (0, 0)
-Pool = tuple[int, int]
 
 
 def take(request: tuple[Any, ...] | None = None) -> dict[str, Any]:

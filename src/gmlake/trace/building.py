@@ -89,8 +89,7 @@ def pair(kind: U8, key: U64) -> I64:
     new_key[1:] = keys[1:] != keys[:-1]
     group = np.maximum.accumulate(np.where(new_key, position, 0)) if len(order) else position
     last_made = np.maximum.accumulate(np.where(kinds == Kind.ALLOCATE, position, -1)) if len(order) else position
-    # The allocation an event can refer to was made before it; for an ALLOCATE, the previous one of the same
-    # key.
+    # The allocation an event can refer to was made before it; for an ALLOCATE, the previous one of its key.
     before = np.where(kinds == Kind.ALLOCATE, np.concatenate(([-1], last_made[:-1])), last_made)[: len(order)]
     known = before >= group
     frees = np.cumsum(kinds == Kind.FREE)
@@ -173,11 +172,6 @@ def _number_streams(handle: I64, counts: npt.NDArray[np.bool_]) -> tuple[tuple[i
     stream = np.zeros(len(handle), dtype=np.int64)
     stream[counts] = numbers
     return tuple(int(value) for value in handles) or (0,), stream
-
-
-def without_marks(trace: Trace) -> Trace:
-    """The trace without its iteration marks."""
-    return trace.select(trace.kind != Kind.ITERATION, marks_from="none")
 
 
 def insert_marks(trace: Trace, before: I64, marks_from: MarksFrom) -> Trace:

@@ -29,8 +29,8 @@ _SAME = 1.3  # periods up to so many times as long are taken for the same
 _LEVEL = 0.05  # of the memory that comes and goes in an iteration; more than that is a trend
 _QUIET = 0.01  # of the way from the least to the most live memory
 # The longest life that counts, and the share of all windows that the chorus must have. Whole lives tell
-# layers apart, so many windows are anchors; if steps differ in their number of events, only
-# short lives stay the same, and anchors are few.
+# layers apart, so many windows are anchors; if steps differ in their number of events, only short lives stay
+# the same, and anchors are few.
 _PASSES = ((1 << 40, 0.15), (_WINDOW, 0.03))
 
 

@@ -1,9 +1,8 @@
 """Addresses for a trace that has none, so that it can be drawn.
 
 This is no allocator of the product and predicts nothing; it only packs well enough for a picture: best fit
-with coalescing, one line of addresses per stream and pool. Sizes are
-rounded up to 512 bytes, a freed block merges with its neighbours, and the smallest hole that fits is used at
-its low end.
+with coalescing, one line of addresses per stream and pool. Sizes are rounded up to 512 bytes, a freed block
+merges with its neighbours, and the smallest hole that fits is used at its low end.
 """
 
 from __future__ import annotations

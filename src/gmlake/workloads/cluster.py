@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from gmlake.errors import UserError
-from gmlake.replay import Settings, replay
+from gmlake.replay import Result, Settings, replay
 from gmlake.trace import read_trace
-from gmlake.workloads.results import from_json
 from gmlake.workloads.running import Elsewhere, Report, Task
 
 TRIES_AGAIN = 3  # of a task whose worker died
@@ -48,7 +47,7 @@ def _run(ray: Any, tasks: Sequence[Task], how: Settings, report: Report, ended: 
         [done], _ = ray.wait(list(waiting), num_returns=1)
         task = waiting.pop(done)
         try:
-            report(task, from_json(ray.get(done)))
+            report(task, Result.from_json(ray.get(done)))
         except ray.exceptions.RayError as error:
             failed[f"{task.workload.id} on {task.allocator}"] = str(error).strip().splitlines()[-1]
         ended()

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +191,6 @@ def add_to_manifest(folder: Path, recorded: Recorded) -> None:
     path = folder / MANIFEST
     try:
         with path.open("a") as file:
-            file.write(json.dumps(recorded.__dict__, sort_keys=True) + "\n")
+            file.write(json.dumps(asdict(recorded), sort_keys=True) + "\n")
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}; make room and record again") from None

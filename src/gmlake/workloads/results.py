@@ -9,24 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from gmlake import _core
+from gmlake.cache import cache_folder
 from gmlake.errors import UserError
 from gmlake.replay import Result, Settings
-from gmlake.replay.result import AtSmallest
 
 FILE = "results.jsonl"
 
 
 def usual_folder() -> Path:
     """Where results are kept unless the user says otherwise."""
-    cache_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache_home) / "gmlake" / "workloads"
+    return cache_folder() / "workloads"
 
 
 @cache
@@ -59,7 +56,7 @@ class Kept:
         for line in text.splitlines():
             try:
                 entry = json.loads(line)
-                self._results[entry["key"]] = from_json(entry["result"])
+                self._results[entry["key"]] = Result.from_json(entry["result"])
             except (ValueError, TypeError, KeyError):
                 continue
 
@@ -78,14 +75,3 @@ class Kept:
             raise UserError(
                 f"{self._path} cannot be written: {error.strerror}; what was finished is kept, make room and run again"
             ) from None
-
-
-def from_json(data: dict[str, Any]) -> Result:
-    """The inverse of Result.to_json()."""
-    values = {field.name: data[field.name] for field in fields(Result)}
-    for name in ("iteration_driver_calls", "iteration_driver_ms"):
-        values[name] = tuple(values[name])
-    smallest = values["at_smallest_capacity"]
-    if smallest is not None:
-        values["at_smallest_capacity"] = AtSmallest(**smallest | {"fails_above": tuple(smallest["fails_above"])})
-    return Result(**values)

@@ -22,7 +22,6 @@ from gmlake.workloads.results import Kept, key
 from gmlake.workloads.workload import Workload
 
 BUNDLED = Path(__file__).parent / "traces"
-ALLOCATORS = ("gmlake", "expandable", "caching", "paper")
 CARD = "a100-80g"
 AT_ONCE = 8  # traces in memory
 

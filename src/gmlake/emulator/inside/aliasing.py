@@ -50,7 +50,12 @@ def on_host(tensor: Tensor) -> Tensor:
 def _sparse_on_host(tensor: Tensor) -> Tensor:
     if tensor.layout is not torch.sparse_coo:
         raise NotImplementedError(f"tensors of layout {tensor.layout}")
-    indices, values = on_host(tensor._indices()), on_host(tensor._values())
+    return sparse_of(tensor, on_host)
+
+
+def sparse_of(tensor: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
+    """The sparse tensor whose indices and values are what `part` makes of this one's."""
+    indices, values = part(tensor._indices()), part(tensor._values())
     return torch.sparse_coo_tensor(
         indices, values, _shape(tensor), is_coalesced=tensor.is_coalesced(), check_invariants=False
     )

@@ -29,6 +29,7 @@ from gmlake.emulator.inside import (
     layouts,
     native,
     powers,
+    redo,
     report,
     sizes,
     triton,
@@ -193,7 +194,7 @@ class _Shadow:
             with _C._ForceDispatchKeyGuard(*self.state), _C.DisableTorchFunction():
                 answers = function(*aliasing.arguments(args), **kwargs)
                 result = sizes.results(operator.name, answers, out, args[0].device)
-                _store(aliasing.arguments(result), answers)
+                redo.store(aliasing.arguments(result), answers)
                 if self._hazards:
                     accesses.report(operator, args, kwargs, result)
             return result
@@ -206,78 +207,24 @@ class _Shadow:
         answer = None
         with _C._ForceDispatchKeyGuard(*self.state), _C.DisableTorchFunction():
             try:
-                call = _Call(operator, args, kwargs, result)
+                call = redo.Call(operator, args, kwargs, result)
                 if capturing:
                     graphs.record(lambda: self._replay(call))
                 else:
                     answer = call()
             except (NotImplementedError, RuntimeError) as error:
                 _note(operator.name, error)
-                _clear(operator, result)
+                redo.clear(operator, result)
             if self._hazards and not capturing:
                 accesses.report(operator, args, kwargs, result)
         return answer if operator.answers and answer is not None else result
 
-    def _replay(self, call: _Call) -> None:
+    def _replay(self, call: redo.Call) -> None:
         with _C._ForceDispatchKeyGuard(*self.state), _C.DisableTorchFunction():
             try:
                 call()
             except (NotImplementedError, RuntimeError) as error:
                 _note(call.operator.name, error)
-
-
-class _Call:
-    """One operator's redo, ready to be run: now, or whenever the graph that it is captured in is launched."""
-
-    __slots__ = ("args", "kwargs", "operator", "results")
-
-    def __init__(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        self.operator = operator
-        self.args = aliasing.arguments(args)
-        self.kwargs = {key: aliasing.arguments(value) for key, value in kwargs.items()} if kwargs else kwargs
-        self.results = aliasing.arguments(result) if operator.any_new else None
-        if operator.by_gradient and torch.is_grad_enabled():
-            for host, device in zip(self.args, args, strict=True):
-                if isinstance(device, torch.Tensor) and device.requires_grad:
-                    host.requires_grad_()
-
-    def __call__(self) -> Any:
-        operator = self.operator
-        if operator.sees_results:
-            return operator.on_cpu(self.results, *self.args, **self.kwargs)
-        answers = operator.on_cpu(*self.args, **self.kwargs)
-        if operator.answers:
-            return answers
-        if operator.new == (True,):
-            _store(self.results, answers)
-        elif self.results is not None:
-            for is_new, result, answer in zip(operator.new, self.results, answers, strict=True):
-                if is_new:
-                    _store(result, answer)
-        return None
-
-
-def _store(result: Any, answer: Any) -> None:
-    """Put what the CPU found where the device's result is."""
-    if isinstance(result, torch.Tensor):
-        if not isinstance(answer, torch.Tensor) or (answer.numel() == 0 and answer.dim() == 1):
-            return  # the CPU's path does not have it, and so nobody reads it
-        if result.layout is torch.sparse_coo:
-            result._indices().copy_(answer._indices())
-            result, answer = result._values(), answer._values()
-        if result.shape != answer.shape:
-            raise NotImplementedError(f"{tuple(result.shape)} on the device, {tuple(answer.shape)} on the CPU")
-        result.copy_(answer)
-    elif isinstance(result, (list, tuple)) and answer is not None:
-        for each, its in zip(result, answer, strict=True):
-            _store(each, its)
-
-
-def _clear(operator: Operator, result: Any) -> None:
-    """What nobody computed reads as zero: old bytes may pass for an index or a size, and lead anywhere."""
-    for is_new, each in zip(operator.new, (result,) if len(operator.new) == 1 else result or (), strict=True):
-        for tensor in aliasing.tensors(each) if is_new else ():
-            aliasing.on_host(tensor).zero_()
 
 
 def _note(name: str, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""Tensors that are not plain: sparse ones are redone on the CPU first; of the others it is said that nobody does.
+"""Tensors that are not plain: sparse ones are redone on the CPU first; for the others the user is told that none are.
 
 PyTorch has separate kernels for them. Where these are made of operators on plain tensors, such as reading the indices
 of a sparse tensor or copying one, they are right by that and left alone.
@@ -84,10 +84,7 @@ def _on_device(answer: Any, device: torch.device) -> Any:
         return answer
     if answer.layout is not torch.sparse_coo:
         return answer.to(device)
-    indices, values = answer._indices().to(device), answer._values().to(device)
-    return torch.sparse_coo_tensor(
-        indices, values, answer.shape, is_coalesced=answer.is_coalesced(), check_invariants=False
-    )
+    return aliasing.sparse_of(answer, lambda part: part.to(device))
 
 
 def _give_back(changed: Tensor, theirs: Tensor, copy: Callable[[Tensor, Tensor], object]) -> None:

@@ -20,7 +20,7 @@ ReplayCallback = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
 
 def loaded() -> bool:
     """Whether this process runs on the emulated device."""
-    return hasattr(_library, "gmlake_device_used")
+    return hasattr(_library, "gmlake_device_peak")
 
 
 def configured(key: str) -> str | None:
@@ -49,7 +49,6 @@ def _missing(name: str) -> Callable[..., int]:
     return call
 
 
-used = _function("used", ctypes.c_size_t, ctypes.c_int)
 peak = _function("peak", ctypes.c_size_t, ctypes.c_int)
 hazards = _function("hazards", ctypes.c_int)
 touch = _function("touch", None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int)

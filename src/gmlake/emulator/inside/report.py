@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import json
 import multiprocessing.util
 import os
@@ -22,6 +21,7 @@ from typing import Any
 
 import torch
 
+from gmlake.emulator.inside import native
 from gmlake.emulator.inside.settings import Settings
 
 _PEAKS = ("requested_bytes", "allocated_bytes", "active_bytes", "reserved_bytes")
@@ -99,7 +99,7 @@ class Report:
             "devices": [row for row in map(self._device, range(torch.cuda.device_count())) if row is not None],
         }
         if self._settings.device is not None:
-            found["hazards"] = _native("gmlake_device_hazards", ctypes.c_int)
+            found["hazards"] = native.hazards() if native.loaded() else None
         for name, contribute in _contributors.items():
             try:
                 value = contribute()
@@ -120,9 +120,7 @@ class Report:
             retries, ooms = (statistics.get(name, 0) + before.get(name, 0) for name in _COUNTS)
         except RuntimeError:  # an allocator that was plugged in keeps no statistics
             pass
-        on_device = (
-            _native("gmlake_device_peak", ctypes.c_size_t, number) if self._settings.device is not None else None
-        )
+        on_device = native.peak(number) if self._settings.device is not None and native.loaded() else None
         if not any(peaks.values()) and not on_device and not ooms:
             return None
         properties = torch.cuda.get_device_properties(number)
@@ -210,13 +208,3 @@ def _host_peak() -> int | None:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) << 10
     return None
-
-
-def _native(function: str, result: type[ctypes.c_int | ctypes.c_size_t], *arguments: int) -> int | None:
-    """What the emulated device's library answers; None where it is not loaded."""
-    try:
-        found = getattr(ctypes.CDLL(None), function)
-    except AttributeError:
-        return None
-    found.restype = result
-    return int(found(*arguments))

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from gmlake.emulator.inside.aliasing import Tensor
+from gmlake.emulator.inside.aliasing import Tensor, sparse_of
 
 HOST_FIRST = {
     "aten::_to_sparse",
@@ -33,10 +33,7 @@ def results(name: str, answers: Any, out: Tensor | None, device: torch.device) -
         return out if out.shape == answers.shape else out.resize_(answers.shape)
     if isinstance(answers, torch.Tensor):
         if answers.layout is torch.sparse_coo:
-            indices, values = (results(name, part, None, device) for part in (answers._indices(), answers._values()))
-            return torch.sparse_coo_tensor(
-                indices, values, answers.shape, is_coalesced=answers.is_coalesced(), check_invariants=False
-            )
+            return sparse_of(answers, lambda part: results(name, part, None, device))
         if name == "aten::nonzero":  # CUDA's has one row for each dimension, and is returned transposed
             return torch.empty(answers.shape[::-1], dtype=answers.dtype, device=device).t()
         return torch.empty(answers.shape, dtype=answers.dtype, device=device)

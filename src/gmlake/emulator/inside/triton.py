@@ -1,4 +1,4 @@
-"""Kernels in Triton, which the program brings itself or torch.compile makes: nobody redoes them, and that is told.
+"""Kernels in Triton, which the program brings itself or torch.compile makes: none is redone, and the user is told so.
 
 They come in two ways, through Triton itself and through a launcher of PyTorch's for what it has compiled before.
 """

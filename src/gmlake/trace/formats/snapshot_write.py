@@ -39,7 +39,6 @@ def to_snapshot(trace: Trace) -> dict[str, Any]:
     sites = [-1] * len(sizes) if trace.site is None else trace.site[trace.kind == Kind.ALLOCATE].tolist()
     pool_ids = [trace.pools[line.pool - 1] if line.pool else (0, 0) for line in lines]
     history: list[dict[str, Any]] = []
-    marks: list[dict[str, Any]] = []
     live: dict[int, None] = {}
 
     def record(action: str, number: int, time: int) -> None:
@@ -67,16 +66,6 @@ def to_snapshot(trace: Trace) -> dict[str, Any]:
             del live[number]
             record("free_requested", number, times[index])
             record("free_completed", number, times[index])
-        elif kind == Kind.ITERATION:
-            for stage in ("START", "END"):
-                marks.append(
-                    {
-                        "device": trace.device,
-                        "time_us": times[index],
-                        "name": f"iteration {number}",
-                        "stage": stage,
-                    }
-                )
     by_line: list[list[int]] = [[] for _ in lines]
     for number in live:
         by_line[line_of[number]].append(number)
@@ -88,8 +77,17 @@ def to_snapshot(trace: Trace) -> dict[str, Any]:
         "segments": segments,
         "device_traces": [[] for _ in range(trace.device)] + [history],
         "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": "", "expandable_segments": False},
-        "external_annotations": marks,
+        "external_annotations": _annotations(trace, times),
     }
+
+
+def _annotations(trace: Trace, times: list[int]) -> list[dict[str, Any]]:
+    """The iteration marks, as steps that end where they begin."""
+    return [
+        {"device": trace.device, "time_us": times[index], "name": f"iteration {number}", "stage": stage}
+        for index, number in zip(trace.marks.tolist(), trace.id[trace.marks].tolist(), strict=True)
+        for stage in ("START", "END")
+    ]
 
 
 def _stacks(trace: Trace) -> list[list[dict[str, Any]]]:

@@ -10,7 +10,7 @@ import time
 
 import torch
 
-from gmlake.workloads.jobs.job import Job
+from gmlake.workloads.jobs.job import Job, Trainer
 
 
 def main() -> None:
@@ -20,7 +20,7 @@ def main() -> None:
     torch.manual_seed(job.seed)
     task = importlib.import_module(f"gmlake.workloads.jobs.{job.task}")
     engine = importlib.import_module(f"gmlake.workloads.jobs.{job.engine}")
-    trainer = engine.prepare(lambda: task.model(job), job)
+    trainer: Trainer = engine.prepare(lambda: task.model(job), job)
     for number, shape in enumerate(job.shapes):
         started = time.monotonic()
         trainer.learn(task.loss(trainer.model, job, shape))

@@ -83,10 +83,9 @@ def gru_cell_backward(grad: Tensor, workspace: Tensor, has_bias: bool) -> Any:
 class _Network:
     """A call of cuDNN's operator, as the CPU's function takes it."""
 
-    def __init__(self, mode: int, weights: int, batch_first: bool, layers: int, dropout: float, train: bool,
+    def __init__(self, mode: int, batch_first: bool, layers: int, dropout: float, train: bool,
                  bidirectional: bool, batch_sizes: Any, has_biases: bool) -> None:  # fmt: skip
         self.mode = mode
-        self.weights = weights
         self.options = (has_biases, layers, dropout, train, bidirectional)
         self.batch_first = batch_first
         self.batch_sizes = torch.tensor(batch_sizes) if batch_sizes else None
@@ -107,7 +106,7 @@ def cudnn_rnn(results: Any, source: Tensor, weight: list[Tensor], weight_stride0
               batch_first: bool, dropout: float, train: bool, bidirectional: bool, batch_sizes: Any,
               dropout_state: Tensor | None) -> None:  # fmt: skip
     """Forward of the whole network."""
-    network = _Network(mode, len(weight), batch_first, num_layers, dropout, train, bidirectional, batch_sizes,
+    network = _Network(mode, batch_first, num_layers, dropout, train, bidirectional, batch_sizes,
                        weight_stride0 >= _WITH_BIASES)  # fmt: skip
     if train and dropout > 0:
         _draws.remember(results[0].data_ptr())
@@ -123,7 +122,7 @@ def cudnn_rnn_backward(source: Tensor, weight: list[Tensor], weight_stride0: int
                        batch_first: bool, dropout: float, train: bool, bidirectional: bool, batch_sizes: Any,
                        dropout_state: Tensor | None, reserve: Tensor, output_mask: Any) -> Any:  # fmt: skip
     """Gradients of the whole network."""
-    network = _Network(mode, len(weight), batch_first, num_layers, dropout, train, bidirectional, batch_sizes,
+    network = _Network(mode, batch_first, num_layers, dropout, train, bidirectional, batch_sizes,
                        weight_stride0 >= _WITH_BIASES)  # fmt: skip
     after = [grad_output, grad_hy] + ([grad_cy] if mode == _LSTM else [])
     wanted = [bool(output_mask[0]), bool(output_mask[1]), bool(output_mask[2]) and cx is not None]

@@ -48,7 +48,7 @@ def gather(source: Tensor, mean: Tensor, invstd: Tensor, running_mean: Tensor | 
            momentum: float, eps: float, count: int) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The same where every rank has as many."""
     counts = torch.full((mean.shape[0],), count, dtype=mean.dtype)
-    return gather_with_counts(source, mean, invstd, running_mean, running_var, momentum, eps, counts)  # type: ignore[no-any-return]
+    return gather_with_counts(source, mean, invstd, running_mean, running_var, momentum, eps, counts)
 
 
 @stands_for("batch_norm_elemt")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import torch
 
 Tensor: TypeAlias = torch.Tensor
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Equivalent(NamedTuple):
@@ -25,10 +26,10 @@ EQUIVALENTS: dict[str, Equivalent] = {}
 _FRESH = (torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set())
 
 
-def stands_for(*names: str, results: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def stands_for(*names: str, results: bool = False) -> Callable[[Function], Function]:
     """Enter a function into the table."""
 
-    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+    def enter(function: Function) -> Function:
         for name in names:
             EQUIVALENTS[f"aten::{name}"] = Equivalent(function, results)
         return function

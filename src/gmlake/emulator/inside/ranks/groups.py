@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import torch.distributed
 from torch._C import _distributed_c10d as c10d
+
+from gmlake.emulator.inside import native
 
 
 def install() -> None:
@@ -49,12 +50,11 @@ def _announce_splits() -> None:
     split = getattr(c10d.ProcessGroup, "split_group", None)
     if split is None:
         return
-    announce = getattr(ctypes.CDLL(None), "gmlake_device_collective_group", lambda size, rank: None)
 
     def split_group(self: Any, ranks: Any, *args: Any, **kwargs: Any) -> Any:
         members = list(ranks)
         if self.rank() in members:
-            announce(len(members), members.index(self.rank()))
+            native.collective_group(len(members), members.index(self.rank()))
         return split(self, ranks, *args, **kwargs)
 
     c10d.ProcessGroup.split_group = split_group
