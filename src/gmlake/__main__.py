@@ -7,6 +7,7 @@
   gmlake plot TRACE -o picture.png     the same as pictures, one at a time
   gmlake workloads run paper           the paper's evaluation, from real model code
   gmlake convert SNAPSHOT -o TRACE     keep a PyTorch memory snapshot in a compact form
+  gmlake fidelity SNAPSHOT             does the simulated PyTorch allocator decide as the real one did?
   gmlake top                           the GMLake processes of this machine, live
   gmlake doctor                        what works on this machine, and what to do about the rest
   gmlake options                       every option of every allocator

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gmlake.trace import Kind, Trace, TraceError, read_history, read_trace, write_trace
+from gmlake.replay.initial_state import initial_segments
+from gmlake.trace import Kind, Trace, TraceError, read_snapshot, read_trace, write_trace
 from gmlake.trace.formats import snapshot, snapshot_write
 
 Event = dict[str, Any]
@@ -238,44 +239,6 @@ def test_steps_of_a_profiler_are_iterations() -> None:
     assert trace.time_us is not None and trace.time_us.tolist() == [10, 20, 20, 30, 30]
 
 
-def test_the_history_keeps_addresses_and_segments(tmp_path: Path) -> None:
-    events = [
-        event("segment_alloc", BASE, 2 * MIB),
-        event("alloc", BASE, 10),
-        *freed(BASE, 10),
-        event("alloc", BASE + 512, 20),
-        event("segment_free", BASE, 2 * MIB),
-    ]
-    segments = [segment(BASE + 4 * MIB, block(512, 3))]
-    path = tmp_path / "t.json"
-    path.write_text(json.dumps({"segments": segments, "device_traces": [events]}))
-    history = read_history(path)
-    assert history.address.tolist() == [BASE + 4 * MIB, BASE, BASE + 512]
-    found = [(e.index, e.action, e.address, e.size) for e in history.segment_events]
-    assert found == [(1, "segment_alloc", BASE, 2 * MIB), (4, "segment_free", BASE, 2 * MIB)]
-    assert history.segments == tuple(segments)
-    assert [s.address for s in history.first_segments()] == [BASE + 4 * MIB]
-
-
-def test_the_first_segments_are_the_last_ones_rewound(tmp_path: Path) -> None:
-    events = [
-        event("segment_free", BASE, 2 * MIB),  # was there before
-        event("segment_alloc", BASE + 64 * MIB, 20 * MIB),
-        event("alloc", BASE + 64 * MIB, 10),
-    ]
-    last = [
-        segment(BASE + 32 * MIB, total_size=20 * MIB, segment_type="large", stream=7),
-        segment(BASE + 64 * MIB, total_size=20 * MIB, segment_type="large"),
-    ]
-    path = tmp_path / "t.json"
-    path.write_text(json.dumps({"segments": last, "device_traces": [events]}))
-    found = [(s.address, s.size, s.stream, s.small) for s in read_history(path).first_segments()]
-    assert found == [(BASE, 2 * MIB, 0, True), (BASE + 32 * MIB, 20 * MIB, 7, False)]
-    path.write_text(json.dumps({"segments": [], "device_traces": [[event("segment_map", 1), *events]]}))
-    with pytest.raises(TraceError, match="beginning of expandable segments is not recorded"):
-        read_history(path).first_segments()
-
-
 def test_recorded_histories_began_with_known_segments(shared_data: Path) -> None:
     """Counts and GiB as the recordings are described."""
     told = {
@@ -285,7 +248,8 @@ def test_recorded_histories_began_with_known_segments(shared_data: Path) -> None
         "finetune-small": (63, 1.3),
     }
     for name, (count, size) in told.items():
-        first = read_history(shared_data / f"{name}.snapshot.json.gz").first_segments()
+        snapshot, device = read_snapshot(shared_data / f"{name}.snapshot.json.gz")
+        first = initial_segments(snapshot["segments"], snapshot["device_traces"][device])
         assert len(first) == count
         assert sum(s.size for s in first) / 2**30 == pytest.approx(size, abs=0.06)
 
@@ -353,16 +317,14 @@ def test_recorded_histories_end_as_their_segments_say(shared_data: Path) -> None
     sources = sorted(shared_data.glob("*.snapshot.json.gz"))
     assert sources
     for source in sources:
-        history = read_history(source)
-        trace = history.trace
+        trace = read_trace(source)
         made = trace.size[trace.kind == Kind.ALLOCATE]
         alive = np.ones(len(made), dtype=bool)
         alive[trace.id[trace.kind == Kind.FREE]] = False
-        found = dict(zip(history.address[alive].tolist(), made[alive].tolist(), strict=True))
-        told = {
-            piece["address"]: piece["requested_size"]
-            for part in history.segments
+        told = [
+            piece["requested_size"]
+            for part in read_snapshot(source)[0]["segments"]
             for piece in part["blocks"]
             if piece["state"] != "inactive"
-        }
-        assert found == told, source.name
+        ]
+        assert sorted(made[alive].tolist()) == sorted(told), source.name

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from typing import Protocol
 
-from gmlake.commands import compare, convert, doctor, options, plot, replay, report, run, top, workloads
+from gmlake.commands import compare, convert, doctor, fidelity, options, plot, replay, report, run, top, workloads
 
 
 class Command(Protocol):
@@ -24,4 +24,4 @@ class Command(Protocol):
         """Do the work; returns the exit status."""
 
 
-COMMANDS: tuple[Command, ...] = (run, compare, replay, report, plot, workloads, convert, top, doctor, options)
+COMMANDS: tuple[Command, ...] = (run, compare, replay, report, plot, workloads, convert, fidelity, top, doctor, options)

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from gmlake._core import Allocator, InvalidArgument, SimulatedDriver, adopt, give_back, make_allocator, place
 from gmlake.replay.initial_state import Event, Segment, initial_segments, kind_of_segment
+from gmlake.trace import TraceError, read_snapshot
 
 _MIB = 1 << 20
 _TIES = "address", "registration"
@@ -169,3 +171,14 @@ def check_snapshot(snapshot: Mapping[str, Any], device: int = 0, ties: str | Non
     initial = initial_segments(segments, events)
     reports = [run(spec_of(settings, way), initial, events) for way in ([ties] if ties else _TIES)]
     return min(reports, key=lambda report: len(report.differences))
+
+
+def check_history(source: str | Path, device: int | None = None) -> Fidelity:
+    """The same for a file, in which anything may be missing or wrong."""
+    snapshot, device = read_snapshot(source, device=device)
+    try:
+        return check_snapshot(snapshot, device)
+    except InvalidArgument as error:
+        raise TraceError(f"{source}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise TraceError(f"{source}: has events or segments that PyTorch would not write ({error!r})") from error

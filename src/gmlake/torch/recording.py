@@ -40,6 +40,6 @@ def record(path: str | Path, *, device: int = 0, max_entries: int = 10_000_000, 
         events = taken["device_traces"][device] if device < len(taken["device_traces"]) else []
         segments = [segment for segment in taken["segments"] if segment["device"] == device]
         if any(event["action"] in ("alloc", "free_requested") for event in events):
-            write_trace(read_device(taken, events, segments, device, target.stem).trace, target, force=force)
+            write_trace(read_device(taken, events, segments, device, target.stem), target, force=force)
         elif finished:
             raise UserError(f"{target} was not written: nothing was allocated or freed on device {device}")

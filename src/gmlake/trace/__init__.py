@@ -2,7 +2,7 @@
 
 from gmlake.trace.bundled import bundled_names
 from gmlake.trace.errors import TraceError
-from gmlake.trace.reading import names_of, read_history, read_trace, read_traces, write_trace
+from gmlake.trace.reading import names_of, read_snapshot, read_trace, read_traces, write_trace
 from gmlake.trace.trace import CallSites, Frame, Kind, Trace
 from gmlake.trace.validation import validate
 
@@ -14,7 +14,7 @@ __all__ = [
     "TraceError",
     "bundled_names",
     "names_of",
-    "read_history",
+    "read_snapshot",
     "read_trace",
     "read_traces",
     "validate",

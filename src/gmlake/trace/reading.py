@@ -14,13 +14,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from gmlake.errors import UserError
 from gmlake.output import write_whole
 from gmlake.trace.bundled import bundled_names, bundled_path
 from gmlake.trace.errors import TraceError
 from gmlake.trace.formats import FORMATS, READABLE, WRITABLE, Format, snapshot
-from gmlake.trace.formats.snapshot_history import History
 from gmlake.trace.iterations import mark_iterations
 from gmlake.trace.naming import distinct_names, stem
 from gmlake.trace.trace import Kind, Trace
@@ -64,14 +64,15 @@ def names_of(sources: Sequence[str | Path]) -> list[str]:
     return distinct_names([_resolve(source) for source in sources])
 
 
-def read_history(source: str | Path, *, device: int | None = None) -> History:
-    """A snapshot's trace with the recorded addresses and segments beside it."""
+def read_snapshot(source: str | Path, *, device: int | None = None) -> tuple[dict[str, Any], int]:
+    """A memory snapshot as PyTorch wrote it, and the device asked for, or the one with most events."""
     path = _resolve(source)
     with _about(path):
         data = _load(path)
         if not snapshot.sniff(data):
             raise TraceError("is not a memory snapshot")
-        return snapshot.read_history(data, stem(path), device)
+        decoded = snapshot.decode(data)
+        return decoded, snapshot.choose_device(decoded, device)
 
 
 def write_trace(trace: Trace, path: str | Path, to: str | None = None, *, force: bool = False) -> list[str]:

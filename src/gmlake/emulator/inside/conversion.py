@@ -64,7 +64,7 @@ class Collection:
         written = []
         for device, parts in self._parts.items():
             segments = [segment for segment in snapshot["segments"] if segment["device"] == device]
-            trace = read_parts(snapshot, parts, segments, f"device {device}").trace
+            trace = read_parts(snapshot, parts, segments, f"device {device}")
             of_device = [[moment[device] for moment in moments] for moments in (trims, marks)]
             trace = insert_events(trace, Kind.TRIM, _places(trace, of_device[0], totals[device]))
             trace = insert_marks(trace, _places(trace, of_device[1], totals[device]), "recorded")

@@ -12,7 +12,7 @@ import numpy as np
 
 from gmlake.trace.building import Rows, shown
 from gmlake.trace.errors import TraceError
-from gmlake.trace.trace import I64, Kind
+from gmlake.trace.trace import Kind
 
 
 class Pools:
@@ -32,10 +32,10 @@ class Pools:
         return 0 if first == second == 0 else self.numbers.setdefault((first, second), len(self.numbers) + 1)
 
 
-def with_pool_events(rows: Rows, initial: int, origin: I64) -> tuple[Rows, int, I64]:
+def with_pool_events(rows: Rows, initial: int) -> tuple[Rows, int]:
     """Begin and end events where allocations pass from one pool to another."""
     if rows.pool is None or not rows.pool.any():
-        return rows, initial, origin
+        return rows, initial
     made = np.flatnonzero(rows.kind == Kind.ALLOCATE)
     pool = rows.pool[made]
     previous = np.concatenate(([0], pool[:-1]))
@@ -53,7 +53,5 @@ def with_pool_events(rows: Rows, initial: int, origin: I64) -> tuple[Rows, int, 
     )
     # At one place the end comes before the begin, and both before the allocation: the sort is stable.
     place = np.concatenate((at, np.arange(len(rows))))
-    order = np.argsort(place, kind="stable")
-    joined = Rows.join(events, rows).take(order)
-    origin = np.concatenate((origin[at], origin))[order]
-    return joined, initial + int(np.count_nonzero(at < initial)), origin
+    joined = Rows.join(events, rows).take(np.argsort(place, kind="stable"))
+    return joined, initial + int(np.count_nonzero(at < initial))

@@ -6,7 +6,6 @@ reads what there is from time to time, and forgets it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,20 +14,11 @@ import numpy as np
 from gmlake.trace.building import Rows, whole_numbers
 from gmlake.trace.errors import TraceError
 from gmlake.trace.formats.pools import Pools
-from gmlake.trace.formats.segments import SegmentEvent
 from gmlake.trace.formats.sites import SiteTable
 from gmlake.trace.trace import I64, U8, Kind
 
-ALLOC, REQUESTED, COMPLETED, SEGMENT, OTHER = range(5)
-_CODES = {
-    "alloc": ALLOC,
-    "free_requested": REQUESTED,
-    "free_completed": COMPLETED,
-    "segment_alloc": SEGMENT,
-    "segment_free": SEGMENT,
-    "segment_map": SEGMENT,
-    "segment_unmap": SEGMENT,
-}
+ALLOC, REQUESTED, COMPLETED, OTHER = range(4)
+_CODES = {"alloc": ALLOC, "free_requested": REQUESTED, "free_completed": COMPLETED}
 
 
 @dataclass(frozen=True)
@@ -37,8 +27,6 @@ class Part:
 
     code: I64  # of the client's events
     rows: Rows  # the same ones
-    index: I64  # where they stand among all events
-    segment_events: list[SegmentEvent]  # `index` is again among all events
 
 
 @dataclass
@@ -48,7 +36,6 @@ class Parts:
     device: int
     pools: Pools = field(default_factory=Pools)
     sites: SiteTable = field(default_factory=SiteTable)
-    count: int = 0  # of events so far, of whatever kind
     _parts: list[Part] = field(default_factory=list)
 
     def add(self, events: list[Any]) -> None:
@@ -61,9 +48,7 @@ class Parts:
         code = np.array([_CODES.get(action, OTHER) for action in actions], dtype=np.int64)
         of_client = np.flatnonzero(code <= COMPLETED)
         rows = _rows([events[index] for index in of_client], code[of_client], self.pools, self.sites)
-        about_segments = _segment_events(events, np.flatnonzero(code == SEGMENT), self.count)
-        self._parts.append(Part(code[of_client], rows, of_client + self.count, list(about_segments)))
-        self.count += len(events)
+        self._parts.append(Part(code[of_client], rows))
         self.sites.forget_objects()
 
     def joined(self) -> Part:
@@ -74,8 +59,6 @@ class Parts:
         return Part(
             np.concatenate([part.code for part in parts]),
             Rows.join(*(part.rows for part in parts)),
-            np.concatenate([part.index for part in parts]),
-            [event for part in self._parts for event in part.segment_events],
         )
 
 
@@ -99,13 +82,3 @@ def _rows(events: list[dict[str, Any]], code: I64, pools: Pools, sites: SiteTabl
         np.array(site, dtype=np.int32),
         times,
     )
-
-
-def _segment_events(events: list[dict[str, Any]], indices: I64, before: int) -> Iterable[SegmentEvent]:
-    """What happened to segments; so many events came before these."""
-    for index in indices.tolist():
-        event = events[index]
-        address, size, stream = (event.get(key, 0) for key in ("addr", "size", "stream"))
-        if not all(isinstance(value, int) for value in (address, size, stream)):
-            raise TraceError(f"has a {event['action']} without an address and a size")
-        yield SegmentEvent(before + index, event["action"], address, size, stream)

@@ -1,4 +1,4 @@
-"""The history of one device in a snapshot, as a trace, with what the recorded allocator did beside it.
+"""The history of one device in a snapshot, as a trace.
 
 A free is the client's act, so it happens at free_requested; the free_completed that follows is the
 allocator's own business. A free_completed without its request (the history began between the two) is the free
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ import numpy as np
 from gmlake.trace.building import Rows, build, insert_marks, whole_numbers
 from gmlake.trace.errors import TraceError
 from gmlake.trace.formats.pools import Pools, with_pool_events
-from gmlake.trace.formats.segments import Segment, SegmentEvent, rewind
 from gmlake.trace.formats.sites import SiteTable
 from gmlake.trace.formats.snapshot_events import COMPLETED, REQUESTED, Parts
 from gmlake.trace.history import prepend_initial
@@ -28,37 +26,21 @@ _ACTIVE = ("active_allocated", "active_pending_free", "active_awaiting_free")
 _STEP = re.compile(r"ProfilerStep#\d+|iteration \d+")
 
 
-@dataclass(frozen=True)
-class History:
-    """A trace and what was recorded of the allocator that served it."""
-
-    trace: Trace
-    address: U64  # of every allocation, by its number
-    segments: tuple[dict[str, Any], ...]  # at the end, as the snapshot has them
-    segment_events: tuple[SegmentEvent, ...]
-
-    def first_segments(self) -> tuple[Segment, ...]:
-        """The segments when the history began, in address order."""
-        return rewind(self.segments, self.segment_events)
-
-
-def read_device(snapshot: dict[str, Any], events: list[Any], segments: list[Any], device: int, name: str) -> History:
+def read_device(snapshot: dict[str, Any], events: list[Any], segments: list[Any], device: int, name: str) -> Trace:
     """The history of one device from its events and its final segments."""
     parts = Parts(device)
     parts.add(events)
     return read_parts(snapshot, parts, segments, name)
 
 
-def read_parts(snapshot: dict[str, Any], parts: Parts, segments: list[Any], name: str) -> History:
+def read_parts(snapshot: dict[str, Any], parts: Parts, segments: list[Any], name: str) -> Trace:
     """The history of one device from its events, part by part, and its final segments."""
     whole = parts.joined()
     folded = _fold(whole.code, whole.rows.key)
-    kept = whole.index[folded]
     rows = whole.rows.take(folded)
     blocks = _blocks(segments, rows, parts.pools, parts.sites)
     rows, initial = prepend_initial(rows, blocks)
-    origin = np.concatenate((np.zeros(initial, np.int64), kept))
-    rows, initial, origin = with_pool_events(rows, initial, origin)
+    rows, initial = with_pool_events(rows, initial)
     call_sites: CallSites | None = parts.sites.finish()
     trace = build(
         rows,
@@ -72,12 +54,7 @@ def read_parts(snapshot: dict[str, Any], parts: Parts, segments: list[Any], name
     if len(trace) != len(rows):
         raise TraceError("has an allocation of 0 bytes, which PyTorch never records")
     marks = _steps(trace, snapshot, parts.device)
-    return History(
-        trace=insert_marks(trace, marks, "recorded") if len(marks) else trace,
-        address=rows.key[rows.kind == Kind.ALLOCATE],
-        segments=tuple(segments),
-        segment_events=_placed(whole.segment_events, origin[initial:], initial, marks),
-    )
+    return insert_marks(trace, marks, "recorded") if len(marks) else trace
 
 
 def _fold(code: I64, address: U64) -> I64:
@@ -128,13 +105,6 @@ def _requested(block: dict[str, Any]) -> Any:
     if isinstance(history, list) and history and isinstance(history[0], dict):
         return history[0].get("real_size", block["size"])
     return block["size"]
-
-
-def _placed(events: list[SegmentEvent], origin: I64, initial: int, marks: I64) -> tuple[SegmentEvent, ...]:
-    """The same, with the index of the trace's event that they come before."""
-    places = np.searchsorted(origin, [event.index for event in events]) + initial
-    places += np.searchsorted(marks, places, side="right")
-    return tuple(replace(event, index=place) for event, place in zip(events, places.tolist(), strict=True))
 
 
 def _steps(trace: Trace, snapshot: dict[str, Any], device: int) -> I64:
