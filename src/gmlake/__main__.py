@@ -60,6 +60,8 @@ def main(argv: list[str] | None = None) -> int:
         return _fail(error, BAD_INPUT)
     except (Error, OSError) as error:
         return _fail(error, FAILURE)
+    except MemoryError:
+        return _fail(Error("this needs more memory than there is"), FAILURE)
 
 
 def _fail(error: Exception, status: int) -> int:

@@ -136,6 +136,7 @@ def test_mistakes_are_told_in_one_sentence(cli: Cli, npz: Path, arguments: tuple
         ('{"emulated": null, "runs": [7]}', "holds no processes"),
         ('{"status": 0, "processes": [{"pid": "x"}]}', "holds no processes"),
         ('{"status": 0, "processes": [{"pid": 1, "devices": [{"device": "<b>"}]}]}', "holds no processes"),
+        ('{"status": 0, "processes": [{"pid": 1, "rank": NaN}]}', "holds no processes"),
     ],
 )
 def test_broken_results_are_told_in_one_sentence(cli: Cli, tmp_path: Path, text: str, complaint: str) -> None:

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gmlake.errors import UserError
-from gmlake.trace import Trace, TraceError, read_history, read_trace, write_trace
+from gmlake.trace import Trace, TraceError, placement, read_history, read_trace, write_trace
 from gmlake.trace.formats import npz, rmm, snapshot
 
 MakeFile = Callable[[str, bytes], Path]
@@ -258,3 +258,10 @@ def test_writing_what_cannot_be_written(make_trace: MakeTrace, tmp_path: Path) -
 def test_only_snapshots_have_a_history(make_file: MakeFile) -> None:
     with pytest.raises(TraceError, match="is not a memory snapshot"):
         read_history(make_file("t.npz", archive()))
+
+
+def test_a_snapshot_needs_addresses(make_trace: MakeTrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "_FIRST_ADDRESS", 2**63 - (4 << 20))
+    write_trace(make_trace([(0, 0, 8, 0)]), tmp_path / "one.pickle")
+    with pytest.raises(TraceError, match="its 2 streams and pools need more addresses than there are"):
+        write_trace(make_trace([(0, 0, 8, 0), (0, 1, 8, 1)], streams=(0, 1)), tmp_path / "two.pickle")

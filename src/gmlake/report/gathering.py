@@ -134,6 +134,8 @@ def _is_process(process: Any) -> bool:
     """As far as it is shown: a process with its devices and their peaks."""
     if not isinstance(process, dict) or not isinstance(process.get("pid"), int):
         return False
+    if not isinstance(process.get("rank"), int | None):
+        return False
     devices = process.get("devices", [])
     return isinstance(devices, list) and all(
         isinstance(row, dict) and all(row.get(key) is None or isinstance(row[key], int) for key in OF_DEVICE)
