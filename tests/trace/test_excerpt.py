@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gmlake.commands import convert as verb
+from gmlake.errors import UserError
 from gmlake.trace import Kind, TraceError, bundled_names, read_trace, validate
 from gmlake.trace.convert import parse_iterations
 from gmlake.trace.excerpt import keep_iterations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -72,12 +73,19 @@ def _given(source: Trace | Sequence[Result]) -> Sequence[Subject | Trace]:
 
 def _from_file(source: str | Path, name: str, device: int | None) -> Sequence[Subject | Trace]:
     path = Path(source)
-    if path.is_file():
-        with path.open("rb") as file:
-            if _OURS.match(file.read(200)):
-                return _saved(path, name)
+    if _is_saved(path):
+        return _saved(path, name)
     with waiting("reading", path):
         return [replace(read_trace(source, device=device), name=name)]
+
+
+def _is_saved(path: Path) -> bool:
+    """Whether it begins as our JSON does; what cannot be read is named by the reader of traces."""
+    with suppress(OSError):
+        if path.is_file():
+            with path.open("rb") as file:
+                return _OURS.match(file.read(200)) is not None
+    return False
 
 
 def _saved(path: Path, name: str) -> list[Subject]:

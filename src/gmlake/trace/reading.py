@@ -128,7 +128,7 @@ def format_to_write(path: Path, to: str | None) -> Format:
 
 def _resolve(source: str | Path) -> Path:
     path = Path(source)
-    if (not path.exists() or path.is_dir()) and isinstance(source, str) and source in bundled_names():
+    if isinstance(source, str) and source in bundled_names() and not path.is_file():
         return bundled_path(source)
     return path
 
