@@ -59,3 +59,8 @@ def test_what_must_not_be_written_stays(tmp_path: Path) -> None:
 
 def test_what_cannot_be_encoded_is_replaced() -> None:
     assert readable("bad\udcff and \ud800, good é €") == "bad\ufffd and \ufffd, good é €"
+
+
+def test_what_steers_a_terminal_or_breaks_a_picture_is_replaced() -> None:
+    assert readable("a\x1b[2Jb\x00c\x9bd\uffffe") == "a\ufffd[2Jb\ufffdc\ufffdd\ufffde"
+    assert readable("two\nlines\tand ü✓") == "two\nlines\tand ü✓"
