@@ -75,6 +75,13 @@ def test_gzip_is_unpacked_with_a_limit(make_file: MakeFile) -> None:
         refused(make_file("cut.gz", good[:length]))
 
 
+def test_gzip_files_that_were_put_together_are_read_to_their_end(make_file: MakeFile) -> None:
+    lines = [b"Thread,Time,Action,Pointer,Size,Stream\n1,t,allocate,0x10,5,0\n", b"1,t,free,0x10,5,0\n"]
+    together = b"".join(map(gzip.compress, lines))
+    assert len(read_trace(make_file("log.csv.gz", together))) == 2
+    assert "is not an intact gzip file" in refused(make_file("more.csv.gz", together + b"more"))
+
+
 @pytest.mark.parametrize(
     "value",
     [
