@@ -45,6 +45,8 @@ def write_whole(path: Path, data: bytes, *, force: bool = True) -> None:
             try:
                 file.write(data)
                 file.flush()
+                if path.is_file():
+                    file.truncate()  # another run may have written a longer one meanwhile
             except BaseException:
                 _discard(path)
                 raise
