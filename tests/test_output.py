@@ -6,6 +6,7 @@ import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
@@ -57,5 +58,26 @@ def test_what_must_not_be_written_stays(tmp_path: Path) -> None:
         write_whole(tmp_path, b"yours")
 
 
+def test_of_two_runs_that_write_at_once_the_last_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    plain = Path.open
+
+    def overtaken(path: Path, mode: str) -> IO[Any]:
+        handle = plain(path, mode)
+        with plain(path, "wb") as other:
+            other.write(b"what the other run has to say")
+        return handle
+
+    monkeypatch.setattr(Path, "open", overtaken)
+    write_whole(file, b"mine")
+    monkeypatch.undo()
+    assert file.read_bytes() == b"mine"
+
+
 def test_what_cannot_be_encoded_is_replaced() -> None:
     assert readable("bad\udcff and \ud800, good é €") == "bad\ufffd and \ufffd, good é €"
+
+
+def test_what_steers_a_terminal_or_breaks_a_picture_is_replaced() -> None:
+    assert readable("a\x1b[2Jb\x00c\x9bd\uffffe") == "a\ufffd[2Jb\ufffdc\ufffdd\ufffde"
+    assert readable("two\nlines\tand ü✓") == "two\nlines\tand ü✓"

@@ -33,7 +33,8 @@ Bytes parse_bytes(std::string_view text) {
     for (auto [name, factor] : suffixes) {
       if (suffix != name) continue;
       const double bytes = number * static_cast<double>(factor);
-      if (bytes < 9.2e18) return static_cast<Bytes>(std::llround(bytes));
+      if (bytes >= 9.2e18) throw InvalidArgument("'" + std::string(text) + "' is too large for a size");
+      return static_cast<Bytes>(std::llround(bytes));
     }
   }
   throw InvalidArgument("'" + std::string(text) + "' is not a size; write a number with a unit, like 512MiB or 80GiB");

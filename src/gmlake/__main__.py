@@ -20,8 +20,10 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import NoReturn
 
 from gmlake import __version__
@@ -42,6 +44,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run one verb; returns the exit status."""
     _prepare_streams()
     try:
+        _heed_interrupts()
         parser = _parser()
         args = parser.parse_args(argv)
         if args.run is None:
@@ -59,13 +62,32 @@ def main(argv: list[str] | None = None) -> int:
         return FAILURE
     except (UserError, InvalidArgument) as error:
         return _fail(error, BAD_INPUT)
-    except (Error, OSError) as error:
+    except Error as error:
         return _fail(error, FAILURE)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}", FAILURE)
+    except MemoryError:
+        return _fail("this needs more memory than there is", FAILURE)
 
 
-def _fail(error: Exception, status: int) -> int:
+def _fail(error: Exception | str, status: int) -> int:
     print(f"gmlake: error: {error}", file=sys.stderr)
     return status
+
+
+def _heed_interrupts() -> None:
+    """The first interrupt ends what is under way, in order; another, while that takes its time, the process at once.
+
+    Raised again inside of what the first one set off, it would leave threads behind that abort with the interpreter.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
 
 
 def _prepare_streams() -> None:

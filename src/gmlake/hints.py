@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import chain, count
 from pathlib import Path
 
 from rich.console import Console
@@ -26,6 +27,13 @@ def again(*options: str) -> list[str]:
 def operand(file: str | Path) -> str:
     """A file as a word of a command, never to be taken for an option."""
     return f"./{file}" if str(file).startswith("-") else str(file)
+
+
+def unused(name: str) -> str:
+    """The name, or one like it that no file here has: a command that would overwrite one is refused."""
+    path = Path(name)
+    others = (f"{path.stem}-{number}{path.suffix}" for number in count(2))
+    return next(one for one in chain([name], others) if not Path(one).exists())
 
 
 def mention_devices(traces: Iterable[Trace]) -> None:

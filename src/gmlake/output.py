@@ -9,12 +9,13 @@ from pathlib import Path
 
 from gmlake.errors import UserError
 
-_NOT_UNICODE = re.compile("[\ud800-\udfff]")  # how Python keeps the bytes of a file's name that are not UTF-8
+# How Python keeps the bytes of a file's name that are not UTF-8; what steers a terminal; what no SVG may hold.
+_UNREADABLE = re.compile("[\ud800-\udfff\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]")
 
 
 def readable(text: str) -> str:
-    """The text with a replacement character for whatever cannot be encoded."""
-    return _NOT_UNICODE.sub("\ufffd", text)
+    """The text with a replacement character for whatever cannot be encoded or shown."""
+    return _UNREADABLE.sub("\ufffd", text)
 
 
 def check_target(path: Path, force: bool, to_force: str = "overwrite it with -f") -> None:
@@ -44,6 +45,8 @@ def write_whole(path: Path, data: bytes, *, force: bool = True) -> None:
             try:
                 file.write(data)
                 file.flush()
+                if path.is_file():
+                    file.truncate()  # another run may have written a longer one meanwhile
             except BaseException:
                 _discard(path)
                 raise

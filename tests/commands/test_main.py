@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from gmlake import __version__
 from gmlake.commands import COMMANDS
 
@@ -44,6 +46,24 @@ def test_streams_that_are_closed_are_not_written_to(tmp_path: Path) -> None:
         text=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+def test_output_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"{shlex.quote(sys.executable)} -m gmlake options --json >/dev/full"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (1, "gmlake: error: No space left on device\n")
+
+
+def test_names_that_no_file_can_have(cli: Cli, npz: Path) -> None:
+    name = f"{'x' * 300}.gmt"
+    for command in ("replay", "convert -o out.gmt", "report -o out.html"):
+        assert_refused(cli(*command.split(), name), f"{name}: cannot be read: File name too long")
+    assert_refused(cli("convert", npz, "-o", name), f"{name} cannot be written: File name too long")
 
 
 def test_letters_that_the_terminal_lacks_do_not_end_it(cli: Cli, npz: Path) -> None:

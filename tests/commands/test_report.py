@@ -64,7 +64,18 @@ def test_saved_results_of_traces_that_share_a_name_stay_apart(cli: Cli, npz: Pat
     for results, subjects in ((loop, 1), (loop + short, 2), (loop + loop, 2), (mixed, 2), ([loop[0], other[1]], 2)):
         (tmp_path / "results.json").write_text(json.dumps({"results": results}))
         done = cli("report", "results.json", "-o", "report.html", "-f")
-        assert (done.returncode, done.stdout.count("run: ")) == (0, subjects), done.stdout
+        names = [line.partition(": ")[0] for line in done.stdout.splitlines()[:-1]]
+        assert (done.returncode, names) == (0, ["run"] if subjects == 1 else ["run, 1", "run, 2"])
+
+
+def test_saved_results_that_share_a_name_say_which_file_they_are_from(cli: Cli, npz: Path, tmp_path: Path) -> None:
+    saved = cli("replay", npz, "--json", "--allocator", "caching").stdout
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "results.json").write_text(saved)
+    done = cli("report", npz, "a/results.json", "b/results.json", "-o", "report.html", "--allocator", "caching")
+    names = [line.partition(": ")[0] for line in done.stdout.splitlines()[:-1]]
+    assert (done.returncode, names) == (0, ["loop", "loop (a/results)", "loop (b/results)"]), done.stderr
 
 
 def test_several_inputs_make_one_page(cli: Cli, npz: Path) -> None:
@@ -136,6 +147,7 @@ def test_mistakes_are_told_in_one_sentence(cli: Cli, npz: Path, arguments: tuple
         ('{"emulated": null, "runs": [7]}', "holds no processes"),
         ('{"status": 0, "processes": [{"pid": "x"}]}', "holds no processes"),
         ('{"status": 0, "processes": [{"pid": 1, "devices": [{"device": "<b>"}]}]}', "holds no processes"),
+        ('{"status": 0, "processes": [{"pid": 1, "rank": NaN}]}', "holds no processes"),
     ],
 )
 def test_broken_results_are_told_in_one_sentence(cli: Cli, tmp_path: Path, text: str, complaint: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -13,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from gmlake.commands.top import picture
 from gmlake.emulator.launch import native_library
 from gmlake.emulator.standins import stand_ins
 from gmlake.top import Process, look
@@ -234,3 +237,15 @@ def test_boards_of_others_and_empty_ones_are_passed_over() -> None:
 def test_bad_intervals_are_refused(cli: Cli) -> None:
     assert_refused(cli("top", "--interval", "0"), "from 0.1 to 86400")
     assert_refused(cli("top", "--interval", "soon"), "invalid float value")
+
+
+@pytest.mark.parametrize("width", [8, 20, 23, 30, 34, 60])
+def test_no_figure_is_cut_however_narrow_the_terminal_is(width: int) -> None:
+    counters = dict.fromkeys(Process.__dataclass_fields__, 61 << 30) | {"name": "train.py", "since": 1.0, "device": 0}
+    process = Process(**counters | {"pid": 1234567, "last_oom_us": 0})  # type: ignore[arg-type]
+    console = Console(width=width, file=io.StringIO())
+    console.print(picture([process], [], width))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= width
+    assert width < 23 or "61.00 GiB" in text

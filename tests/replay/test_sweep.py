@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import threading
 
 import pytest
+from rich.console import Console
 
 from gmlake.errors import InvalidArgument
-from gmlake.replay import sweep
+from gmlake.replay import progress, sweep
 from gmlake.replay.progress import ProgressDisplay
 from gmlake.trace import Trace
 
@@ -38,3 +40,12 @@ def test_an_interrupt_ends_running_replays(loop_trace: Trace) -> None:
     with pytest.raises(KeyboardInterrupt):
         sweep([loop_trace] * 50, ["caching"], jobs=1, display=Interrupting(50))
     assert threading.active_count() == 1
+
+
+def test_brackets_in_a_name_are_shown_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0)
+    text = io.StringIO()
+    with ProgressDisplay(1, Console(file=text, force_terminal=True, width=100)) as display:
+        display.begin(0, "x[/y] · gmlake", 10)
+        display.refresh()
+    assert "x[/y] · gmlake" in text.getvalue()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from gmlake.commands import convert as verb
+from gmlake.errors import UserError
 from gmlake.trace import Kind, TraceError, bundled_names, read_trace, validate
 from gmlake.trace.convert import parse_iterations
 from gmlake.trace.excerpt import keep_iterations
@@ -100,7 +101,7 @@ def test_convert_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "2 iterations" in said
     assert "record_stream events" in said
     assert f"gmlake replay {output}" in said
-    with pytest.raises(TraceError, match="overwrite it with -f"):
+    with pytest.raises(UserError, match="overwrite it with -f"):
         run("fixed", "-o", str(output))
     assert run("fixed", "-o", str(output), "--iterations", "0", "-f") == 0
     capsys.readouterr()

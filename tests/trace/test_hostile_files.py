@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gmlake.errors import UserError
-from gmlake.trace import Trace, TraceError, read_snapshot, read_trace, write_trace
+from gmlake.trace import Trace, TraceError, placement, read_snapshot, read_trace, write_trace
 from gmlake.trace.formats import npz, rmm, snapshot
 
 MakeFile = Callable[[str, bytes], Path]
@@ -73,6 +73,13 @@ def test_gzip_is_unpacked_with_a_limit(make_file: MakeFile) -> None:
     good = gzip.compress(b'{"segments": [], "device_traces": []}')
     for length in range(2, len(good)):
         refused(make_file("cut.gz", good[:length]))
+
+
+def test_gzip_files_that_were_put_together_are_read_to_their_end(make_file: MakeFile) -> None:
+    lines = [b"Thread,Time,Action,Pointer,Size,Stream\n1,t,allocate,0x10,5,0\n", b"1,t,free,0x10,5,0\n"]
+    together = b"".join(map(gzip.compress, lines))
+    assert len(read_trace(make_file("log.csv.gz", together))) == 2
+    assert "is not an intact gzip file" in refused(make_file("more.csv.gz", together + b"more"))
 
 
 @pytest.mark.parametrize(
@@ -257,3 +264,10 @@ def test_writing_what_cannot_be_written(make_trace: MakeTrace, tmp_path: Path) -
 def test_only_snapshots_have_a_history(make_file: MakeFile) -> None:
     with pytest.raises(TraceError, match="is not a memory snapshot"):
         read_snapshot(make_file("t.npz", archive()))
+
+
+def test_a_snapshot_needs_addresses(make_trace: MakeTrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement, "_FIRST_ADDRESS", 2**63 - (4 << 20))
+    write_trace(make_trace([(0, 0, 8, 0)]), tmp_path / "one.pickle")
+    with pytest.raises(TraceError, match="its 2 streams and pools need more addresses than there are"):
+        write_trace(make_trace([(0, 0, 8, 0), (0, 1, 8, 1)], streams=(0, 1)), tmp_path / "two.pickle")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from gmlake.trace import TraceError, read_trace
 from gmlake.trace.formats import plain_pickle
+from gmlake.trace.formats.sites import SiteTable
 
 MakeFile = Callable[[str, bytes], Path]
 
@@ -139,6 +140,43 @@ def test_a_billion_laughs_stays_one_laugh(make_file: MakeFile) -> None:
     inside = b"\x80\x04}(\x8c\x0ddevice_traces" + data[2:] + b"u."
     with pytest.raises(TraceError):
         read_trace(make_file("inside.pickle", inside))
+
+
+def test_what_is_named_again_and_again_is_read_once() -> None:
+    class Counted(list[Any]):
+        times = 0
+
+        def __iter__(self) -> Any:
+            self.times += 1
+            return super().__iter__()
+
+    stack = Counted([{"filename": "a.py", "line": 1, "name": "f"}] * 3)
+    table = SiteTable()
+    assert [table.number(stack) for _ in range(5)] == [0] * 5
+    assert stack.times == 1
+    with pytest.raises(TraceError, match="frames that are not a list"):
+        table.number(stack[0])
+    with pytest.raises(TraceError, match="frame that is not a dict"):
+        table.number([stack])
+
+
+def test_lists_that_are_named_again_and_again_do_not_multiply(make_file: MakeFile) -> None:
+    block = {"size": 512, "state": "active_allocated"}
+    blocks = [block] * 3_000
+    segments = [{"address": place << 32, "blocks": blocks} for place in range(3_000)]
+    many = [{**EVENT, "addr": list(range(3_000))}] * 3_000
+    for snapshot, complaint in (
+        ({**SNAPSHOT, "segments": segments}, "has the same blocks in two segments"),
+        ({**SNAPSHOT, "device_traces": [many]}, "'addr' of the events holds a list"),
+    ):
+        data = pickle.dumps(snapshot, 4)
+        assert len(data) < 300_000
+        tracemalloc.start()
+        with pytest.raises(TraceError, match=complaint):
+            read_trace(make_file("shared.pickle", data))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 10_000_000
 
 
 def test_depth_without_end_is_no_crash(make_file: MakeFile) -> None:

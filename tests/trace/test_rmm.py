@@ -73,6 +73,8 @@ def test_contradictions_and_absurd_numbers() -> None:
         read("1,t,allocate,0x10,5,0", "1,t,allocate,0x10,5,0")
     with pytest.raises(TraceError, match="pointers holds 18446744073709551616"):
         read("1,t,allocate,0x10000000000000000,5,0")
+    with pytest.raises(TraceError, match="pointers holds a number of many digits, expected"):
+        read(f"1,t,allocate,0x{'f' * 5000},5,0")
     with pytest.raises(TraceError, match="allocates -5 bytes"):
         read("1,t,allocate,0x10,-5,0")
     with pytest.raises(TraceError, match="holds one device only, not device 2"):

@@ -11,7 +11,7 @@ import pytest
 from gmlake import _core
 from gmlake.replay import sweep
 from gmlake.trace import CallSites, Frame, Trace, TraceError, validate
-from gmlake.trace.trace import MAX_SIZE
+from gmlake.trace.trace import MAX_OPEN_POOLS, MAX_POOLS, MAX_SIZE
 
 MakeTrace = Callable[..., Trace]
 GOOD = [(0, 0, 512, 0), (0, 1, 100, 0), (3, 1, 0, 0), (1, 0, 0, 0), (1, 1, 0, 0)]
@@ -54,6 +54,32 @@ def test_every_size_that_is_valid_can_be_replayed(make_trace: MakeTrace) -> None
     validate(largest)
     allocators = [row.name for row in _core.catalogue()]
     assert [run.result.allocator for run in sweep([largest], allocators)] == allocators
+
+
+def test_no_device_has_more_than_may_be_live_at_once(make_trace: MakeTrace) -> None:
+    rows = [(0, 0, MAX_SIZE - 1, 0), (0, 1, 1, 0), (1, 0, 0, 0), (0, 2, MAX_SIZE - 1, 0)]
+    validate(make_trace(rows))
+    with pytest.raises(TraceError, match=f"has {MAX_SIZE + 1} bytes live at event 4, expected at most {MAX_SIZE}"):
+        validate(make_trace([*rows, (0, 3, 1, 0)]))
+    endless = make_trace([(0, number, MAX_SIZE, 0) for number in range(1 << 20)])  # 2**64 in all
+    with pytest.raises(TraceError, match="live at event 1,"):
+        validate(endless)
+
+
+def test_devices_and_streams_are_of_this_world(make_trace: MakeTrace) -> None:
+    for device in (-1, 1 << 40):
+        with pytest.raises(TraceError, match=f"is of device {device}, expected 0 to 1023"):
+            validate(make_trace(GOOD, device=device))
+    validate(make_trace(GOOD, streams=(-(2**63), 2**63 - 1)))
+    with pytest.raises(TraceError, match="has a stream whose handle is not a number of 64 bits"):
+        validate(make_trace(GOOD, streams=(0, 2**63)))
+
+
+def test_pools_are_not_without_number(make_trace: MakeTrace) -> None:
+    with pytest.raises(TraceError, match=f"event {MAX_OPEN_POOLS} opens a pool inside {MAX_OPEN_POOLS} others"):
+        validate(make_trace([(4, 0, 0, 0)] * (MAX_OPEN_POOLS + 1), pools=((1, 0),)))
+    with pytest.raises(TraceError, match=f"has {MAX_POOLS + 1} private pools"):
+        validate(make_trace(GOOD, pools=tuple((number, 0) for number in range(1, MAX_POOLS + 2))))
 
 
 def test_pools_end_only_when_open(make_trace: MakeTrace) -> None:

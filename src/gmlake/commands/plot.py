@@ -30,7 +30,7 @@ from pathlib import Path
 from gmlake import plot, report
 from gmlake.commands.report import add_inputs, inputs_again, settings_asked
 from gmlake.errors import UserError
-from gmlake.hints import mention_devices
+from gmlake.hints import mention_devices, unused
 
 NAME = "plot"
 __doc__ = (__doc__ or "").replace("KINDS", "\n".join(f"  {kind:14} {text}" for kind, text in plot.KINDS.items()))
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"picture": str(args.output), "kind": args.kind, "results": results}, indent=2))
         return 0
     print(f"Picture: {args.output} ({plot.KINDS[args.kind]})")
-    print(f"Next: {shlex.join(['gmlake', 'report', *inputs_again(args), '-o', 'report.html'])}")
+    print(f"Next: {shlex.join(['gmlake', 'report', *inputs_again(args), '-o', unused('report.html')])}")
     return 0
 
 

@@ -34,7 +34,7 @@ from rich.text import Text
 
 from gmlake import _core
 from gmlake.errors import UserError
-from gmlake.hints import again, mention_devices, show_next
+from gmlake.hints import again, mention_devices, show_next, unused
 from gmlake.replay import ALLOCATORS, Settings, sweep
 from gmlake.replay.progress import ProgressDisplay
 from gmlake.replay.table import show
@@ -147,4 +147,4 @@ def _hints(console: Console, args: argparse.Namespace) -> None:
         over = ["-f"] if args.timeline is not None and not args.force else []  # it is there by then
         show_next(console, again("--smallest-capacity", *over))
     elif args.timeline is None:
-        show_next(console, again("--timeline", "timeline.csv"))
+        show_next(console, again("--timeline", unused("timeline.csv")))

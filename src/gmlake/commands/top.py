@@ -95,11 +95,15 @@ def picture(processes: list[Process], broken: list[Broken], width: int) -> Group
     cells = [[column.text(one) for one in processes] for column in _COLUMNS]
     wide = [2 + max(map(len, [column.head, *texts])) for column, texts in zip(_COLUMNS, cells, strict=True)]
     shown = list(range(len(_COLUMNS)))
-    while sum(wide[number] for number in shown) > width and any(_COLUMNS[number].rank for number in shown):
+    while sum(wide[number] for number in shown) - 2 > width and any(_COLUMNS[number].rank for number in shown):
         shown.remove(max(shown, key=lambda number: _COLUMNS[number].rank))
+    fits = sum(wide[number] for number in shown) - 2 <= width
     table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False)
     for number in shown:
-        table.add_column(_COLUMNS[number].head, justify="left" if number == 1 else "right", no_wrap=True)
+        # Where not even these fit, figures go on in the next line: none is cut.
+        table.add_column(
+            _COLUMNS[number].head, justify="left" if number == 1 else "right", no_wrap=fits, overflow="fold"
+        )
     for row in range(len(processes)):
         style = "red" if processes[row].last_oom_us else ""
         table.add_row(*(Text(cells[number][row], style if _COLUMNS[number].alarm else "") for number in shown))
@@ -131,14 +135,14 @@ class Column:
 
 _COLUMNS = (
     Column("process", lambda process: str(process.pid)),
-    Column("command", lambda process: process.name, 1),
+    Column("command", lambda process: process.name, 2),
     Column("GPU", lambda process: str(process.device)),
-    Column("allocated", _bytes("allocated")),
-    Column("active", _bytes("active"), 5),
+    Column("allocated", _bytes("allocated"), 1),
+    Column("active", _bytes("active"), 6),
     Column("reserved", _bytes("reserved")),
-    Column("peak", _bytes("peak_reserved"), 4),
-    Column("of", _bytes("capacity"), 3),
-    Column("in use %", lambda one: f"{100 * one.active / one.reserved:.1f}" if one.reserved > 0 else "-", 2),
-    Column("stitches", lambda process: f"{process.stitches:,}", 2),
-    Column("out of memory", _out_of_memory, 1, alarm=True),
+    Column("peak", _bytes("peak_reserved"), 5),
+    Column("of", _bytes("capacity"), 4),
+    Column("in use %", lambda one: f"{100 * one.active / one.reserved:.1f}" if one.reserved > 0 else "-", 3),
+    Column("stitches", lambda process: f"{process.stitches:,}", 3),
+    Column("out of memory", _out_of_memory, 2, alarm=True),
 )

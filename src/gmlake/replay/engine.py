@@ -16,6 +16,7 @@ from gmlake import _core
 from gmlake.replay.capacity import smallest_capacity
 from gmlake.replay.result import MEMORY_CALLS, ORDERING_CALLS, AtSmallest, Result
 from gmlake.trace import Trace
+from gmlake.trace.trace import MAX_SIZE
 
 ALLOCATORS = ("gmlake", "expandable", "caching", "paper")  # what is compared unless others are asked for
 FIRST_WARM = 10
@@ -23,7 +24,9 @@ CHECKS = 2000  # calls of check() in one replay; every event of a short trace
 SAMPLES = 4000  # points of a timeline, besides the peaks
 SHORT = 0.02  # seconds; what takes less is timed again, because the first times are mostly page faults and cold caches
 TURNS = 25  # at most
-ENDLESS = 1 << 60  # bytes of addresses: expandable segments take terabytes of them for every stream
+# Memory without end, twice what a trace may have live: a hostile one finds an end, before this machine's memory does.
+ENDLESS = 2 * MAX_SIZE
+ADDRESSES = 1 << 60  # bytes: expandable segments take terabytes of them for every stream
 
 Progress = Callable[[str, int], None]  # what is running, events fed
 
@@ -79,7 +82,7 @@ def _play(
     trace: Trace, allocator: str, settings: Settings, capacity: int | None, progress: Progress | None
 ) -> _core.ReplayOutcome:
     if capacity is None:
-        driver = _core.SimulatedDriver(address_space=ENDLESS, cost_table=settings.cost_table)
+        driver = _core.SimulatedDriver(capacity=ENDLESS, address_space=ADDRESSES, cost_table=settings.cost_table)
     else:
         driver = _core.SimulatedDriver(capacity=capacity, cost_table=settings.cost_table)
     if settings.memory_map:

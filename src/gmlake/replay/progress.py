@@ -24,7 +24,7 @@ class ProgressDisplay:
         self._lock = threading.Lock()
         self._tasks: dict[int, TaskID] = {}
         self._bars = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),  # brackets in a name are brackets
             BarColumn(bar_width=24),
             TaskProgressColumn(),
             TextColumn("{task.fields[stage]}", style="dim"),

@@ -71,12 +71,11 @@ def _title(trace: Trace, results: Sequence[Result]) -> Text:
     requested, active = _core.trace_peaks(trace.kind, trace.id, trace.size, trace.stream)
     capacity = results[0].capacity
     iterations = f", {counted(trace.iterations, 'iteration')}" if trace.iterations else ""
-    text = Text(trace.name, style="bold cyan")
+    text = Text.assemble((trace.name, "bold cyan"))
     text.append(
         f"  {counted(len(trace), 'event')}{iterations}; "
         f"peak requested {_gib(requested)} GiB, active {_gib(active)} GiB"
-        f"{f'; on a device of {_gib(capacity)} GiB' if capacity else ''}",
-        style="default",
+        f"{f'; on a device of {_gib(capacity)} GiB' if capacity else ''}"
     )
     return text
 

@@ -31,10 +31,10 @@ def write_timelines(path: Path, runs: Sequence[Run]) -> None:
         writer.writerow(("trace", "allocator", *COLUMNS))
         for run in runs:
             for row in _rows(run):
-                writer.writerow((run.result.trace, run.result.allocator, *row))
+                writer.writerow((readable(run.result.trace), run.result.allocator, *row))
     else:
         json.dump({"timelines": [_columns(run) for run in runs]}, text)
-    write_whole(path, readable(text.getvalue()).encode())
+    write_whole(path, text.getvalue().encode())
 
 
 def _rows(run: Run) -> list[list[int]]:
@@ -44,4 +44,4 @@ def _rows(run: Run) -> list[list[int]]:
 def _columns(run: Run) -> dict[str, object]:
     rows = _rows(run)
     columns = {name: [row[number] for row in rows] for number, name in enumerate(COLUMNS)}
-    return {"trace": run.result.trace, "allocator": run.result.allocator, **columns}
+    return {"trace": readable(run.result.trace), "allocator": run.result.allocator, **columns}

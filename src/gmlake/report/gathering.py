@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -49,10 +50,13 @@ def gather(
     """Read and replay one input or several; one subject per trace, and per trace that saved results are about."""
     settings = settings or Settings(memory_map=True)
     found: list[Subject | Trace] = []
+    files: list[str] = []  # of each, how its file is called beside the others; "" if there is none
     sources = [inputs] if isinstance(inputs, (str, Path, Trace)) else inputs
     names = iter(names_of([source for source in sources if isinstance(source, (str, Path))]))
     for source in sources:
-        found += _from_file(source, next(names), device) if isinstance(source, (str, Path)) else _given(source)
+        name = next(names) if isinstance(source, (str, Path)) else ""
+        found += _from_file(source, name, device) if isinstance(source, (str, Path)) else _given(source)
+        files += [name] * (len(found) - len(files))
     traces = [item for item in found if isinstance(item, Trace)]
     with ProgressDisplay(len(traces) * len(allocators)) as display:
         runs = iter(sweep(traces, allocators, settings, jobs, display) if traces else ())
@@ -62,7 +66,21 @@ def gather(
             own = tuple(next(runs) for _ in allocators)
             item = Subject(item.name, tuple(run.result for run in own), item, own)
         subjects.append(item)
-    return subjects
+    return _told_apart(subjects, files)
+
+
+def _told_apart(subjects: Sequence[Subject], files: Sequence[str]) -> list[Subject]:
+    """The subjects; of a name that comes from several files each says from which, and else its number."""
+    names = [subject.name for subject in subjects]
+    origins = {name: {file for other, file in zip(names, files, strict=True) if other == name} for name in names}
+    for at, file in enumerate(files):
+        if len(origins[names[at]]) > 1 and file not in ("", names[at]):
+            names[at] += f" ({file})"
+    numbers = [names[: at + 1].count(name) for at, name in enumerate(names)]
+    names = [
+        f"{name}, {number}" if names.count(name) > 1 else name for name, number in zip(names, numbers, strict=True)
+    ]
+    return [replace(subject, name=name) for subject, name in zip(subjects, names, strict=True)]
 
 
 def _given(source: Trace | Sequence[Result]) -> Sequence[Subject | Trace]:
@@ -71,12 +89,19 @@ def _given(source: Trace | Sequence[Result]) -> Sequence[Subject | Trace]:
 
 def _from_file(source: str | Path, name: str, device: int | None) -> Sequence[Subject | Trace]:
     path = Path(source)
-    if path.is_file():
-        with path.open("rb") as file:
-            if _OURS.match(file.read(200)):
-                return _saved(path, name)
+    if _is_saved(path):
+        return _saved(path, name)
     with waiting("reading", path):
         return [replace(read_trace(source, device=device), name=name)]
+
+
+def _is_saved(path: Path) -> bool:
+    """Whether it begins as our JSON does; what cannot be read is named by the reader of traces."""
+    with suppress(OSError):
+        if path.is_file():
+            with path.open("rb") as file:
+                return _OURS.match(file.read(200)) is not None
+    return False
 
 
 def _saved(path: Path, name: str) -> list[Subject]:
@@ -132,6 +157,8 @@ def _is_run(run: Any) -> bool:
 def _is_process(process: Any) -> bool:
     """As far as it is shown: a process with its devices and their peaks."""
     if not isinstance(process, dict) or not isinstance(process.get("pid"), int):
+        return False
+    if not isinstance(process.get("rank"), int | None):
         return False
     devices = process.get("devices", [])
     return isinstance(devices, list) and all(

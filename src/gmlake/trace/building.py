@@ -56,10 +56,9 @@ class Rows:
 def whole_numbers(values: Sequence[Any] | npt.NDArray[Any], what: str) -> I64:
     """Values from a file as int64; anything but whole numbers of that size is an error."""
     top = 2**63 - 1
-    try:
-        array = np.asarray(values) if len(values) else np.empty(0, np.int64)
-    except (ValueError, OverflowError):
-        array = np.empty((), object)
+    # Looked at before numpy does, which would make a table of values that are lists.
+    plain = isinstance(values, np.ndarray) or set(map(type, values)) <= {int, bool}
+    array = np.asarray(values, dtype=None if len(values) else np.int64) if plain else np.empty((), object)
     fits = array.dtype.kind in "ib" or (array.dtype.kind == "u" and int(array.max()) <= top)
     if array.ndim == 1 and fits:
         return array.astype(np.int64)
@@ -71,6 +70,8 @@ def shown(value: object) -> str:
     """A value from a file for a message: short, and safe even if it is nested without end."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, int) and abs(value) >= 1 << 256:
+        return "a number of many digits"  # which Python may refuse to write
     if isinstance(value, str | int | float) or value is None:
         return repr(value)[:60]
     return f"a {type(value).__name__}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gmlake.hints import mention_devices, operand
+from gmlake.output import check_target
 from gmlake.trace.errors import TraceError
 from gmlake.trace.excerpt import keep_iterations
 from gmlake.trace.reading import format_to_write, read_trace, write_trace
@@ -40,8 +41,7 @@ def convert(
     """Read, shorten, write. Nothing is overwritten unless `force` is true."""
     output = Path(output)
     form = format_to_write(output, to)
-    if output.exists() and not force:
-        raise TraceError(f"{output} exists already: choose another name, or overwrite it with -f")
+    check_target(output, force)
     trace = read_trace(source, device=device)
     mention_devices([trace])
     if iterations is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gmlake.trace.errors import TraceError
 from gmlake.trace.trace import U64, Kind, Trace
 
 _GRAIN = 512
@@ -102,6 +103,8 @@ def place(trace: Trace) -> tuple[U64, list[int], list[Line]]:
     for line in lines:
         line.address = address
         address += line.size
+    if address >= 1 << 63:
+        raise TraceError(f"its {len(lines)} streams and pools need more addresses than there are")
     bases = np.array([line.address for line in lines], dtype=np.uint64)
     places = np.array(offset, dtype=np.uint64)
     return places + bases[line_of] if lines else places, line_of, lines

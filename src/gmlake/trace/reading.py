@@ -8,6 +8,7 @@ path.
 from __future__ import annotations
 
 import gzip
+import io
 import stat
 import zlib
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,7 @@ _GZIP = b"\x1f\x8b"
 # Real snapshots shrink 10 to 60 times; a bomb of zeros shrinks 1000 times.
 _UNPACKED_ALWAYS = 64 << 20
 _UNPACKED_TIMES = 100
+_AT_ONCE = 1 << 20
 
 
 def read_trace(source: str | Path, *, device: int | None = None, find_marks: bool = True) -> Trace:
@@ -129,7 +131,7 @@ def format_to_write(path: Path, to: str | None) -> Format:
 
 def _resolve(source: str | Path) -> Path:
     path = Path(source)
-    if (not path.exists() or path.is_dir()) and isinstance(source, str) and source in bundled_names():
+    if isinstance(source, str) and source in bundled_names() and not path.is_file():
         return bundled_path(source)
     return path
 
@@ -154,15 +156,19 @@ def _load(path: Path) -> bytes:
 
 def _unzip(data: bytes) -> bytes:
     limit = min(_UNPACKED_ALWAYS + _UNPACKED_TIMES * len(data), _MAX_FILE)
-    unpacker = zlib.decompressobj(wbits=31)
+    parts: list[bytes] = []
+    length = 0
     try:
-        unpacked = unpacker.decompress(data, limit)
-    except zlib.error as error:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:  # which reads on where files were put together
+            while part := file.read(_AT_ONCE):
+                parts.append(part)
+                length += len(part)
+                if length > limit:
+                    raise TraceError(f"unpacks to more than {limit} bytes, which no trace of its size does")
+    except EOFError as error:
+        raise TraceError("is a gzip file that is cut short") from error
+    except (zlib.error, gzip.BadGzipFile) as error:
         raise TraceError("is not an intact gzip file") from error
-    if unpacker.unconsumed_tail:
-        raise TraceError(f"unpacks to more than {limit} bytes, which no trace of its size does")
-    if not unpacker.eof:
-        raise TraceError("is a gzip file that is cut short")
-    if not unpacked:
+    if not parts:
         raise TraceError("is empty")
-    return unpacked
+    return b"".join(parts)

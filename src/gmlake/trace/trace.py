@@ -23,9 +23,12 @@ I64 = npt.NDArray[np.int64]
 
 MarksFrom = Literal["recorded", "periodicity", "none"]
 
-# Limits that no real trace meets; they keep a hostile file from claiming more memory than there is.
+# Limits that no real trace meets; they keep a hostile file from claiming more memory or time than there is.
 MAX_EVENTS = 1 << 26
-MAX_SIZE = 1 << 47  # 128 TiB, the largest request that gmlake takes
+MAX_SIZE = 1 << 44  # 16 TiB, of a request and of all that is live at once: replays keep a note of every 2 MiB of it
+MAX_DEVICES = 1024
+MAX_POOLS = 4096
+MAX_OPEN_POOLS = 1024
 
 
 class Kind(IntEnum):

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gmlake.trace.errors import TraceError
-from gmlake.trace.trace import I64, MAX_SIZE, Kind, MarksFrom, Trace
+from gmlake.trace.trace import I64, MAX_DEVICES, MAX_OPEN_POOLS, MAX_POOLS, MAX_SIZE, Kind, MarksFrom, Trace
 
 _COLUMNS = {"kind": np.uint8, "id": np.uint32, "size": np.int64, "stream": np.uint32}
 
@@ -22,6 +22,7 @@ def validate(trace: Trace) -> None:
     _check_columns(trace)
     _check_allocations(trace)
     _check_uses(trace)
+    _check_live(trace)
     _check_marks_and_pools(trace)
 
 
@@ -46,6 +47,10 @@ def _check_columns(trace: Trace) -> None:
     index = _first(trace.stream >= max(len(trace.streams), 1))
     if index is not None:
         raise TraceError(f"event {index} is on stream {trace.stream[index]}, expected below {len(trace.streams)}")
+    if not 0 <= trace.device < MAX_DEVICES:
+        raise TraceError(f"is of device {trace.device}, expected 0 to {MAX_DEVICES - 1}")
+    if any(not -(2**63) <= handle < 2**63 for handle in trace.streams):
+        raise TraceError("has a stream whose handle is not a number of 64 bits")
     if not 0 <= trace.initial <= len(trace):
         raise TraceError(f"{trace.initial} initial events, expected 0 to {len(trace)}")
     rebuilding = (Kind.ALLOCATE, Kind.BEGIN_POOL, Kind.END_POOL)
@@ -94,6 +99,15 @@ def _check_uses(trace: Trace) -> None:
             )
 
 
+def _check_live(trace: Trace) -> None:
+    change = trace.size.astype(np.float64)  # whole numbers up to 2**53, and no overflow beyond
+    freed = trace.kind == Kind.FREE
+    change[freed] = -change[trace.kind == Kind.ALLOCATE][trace.id[freed]]
+    index = _first(np.cumsum(change, out=change) > MAX_SIZE)
+    if index is not None:
+        raise TraceError(f"has {change[index]:.0f} bytes live at event {index}, expected at most {MAX_SIZE}")
+
+
 def _check_marks_and_pools(trace: Trace) -> None:
     marks: I64 = trace.marks
     index = _first(trace.id[marks] != np.arange(len(marks)))
@@ -103,6 +117,8 @@ def _check_marks_and_pools(trace: Trace) -> None:
         raise TraceError(f"marks_from is {trace.marks_from!r}, expected one of {', '.join(get_args(MarksFrom))}")
     if (len(marks) == 0) != (trace.marks_from == "none"):
         raise TraceError(f"{len(marks)} iteration marks are said to be from {trace.marks_from!r}")
+    if len(trace.pools) > MAX_POOLS:
+        raise TraceError(f"has {len(trace.pools)} private pools, more than the {MAX_POOLS} that are supported")
     open_pools: list[int] = []
     for event in np.flatnonzero((trace.kind >= Kind.BEGIN_POOL) & (trace.kind <= Kind.RELEASE_POOL)):
         kind, pool = int(trace.kind[event]), int(trace.id[event])
@@ -110,6 +126,8 @@ def _check_marks_and_pools(trace: Trace) -> None:
             raise TraceError(f"event {event} names pool {pool}, expected below {len(trace.pools)}")
         if kind == Kind.BEGIN_POOL:
             open_pools.append(pool)
+            if len(open_pools) > MAX_OPEN_POOLS:
+                raise TraceError(f"event {event} opens a pool inside {MAX_OPEN_POOLS} others, which are too many")
         elif kind == Kind.END_POOL:
             if pool not in open_pools:
                 raise TraceError(f"event {event} ends pool {pool}, which is not open")

@@ -16,7 +16,7 @@ class SiteTable:
         """An empty table."""
         self._frames: dict[Frame, int] = {}
         self._stacks: dict[tuple[int, ...], int] = {}
-        # Snapshots share frame objects between stacks; the objects are kept so that their ids stay theirs.
+        # Snapshots share stacks, and frames between stacks; the objects are kept so that their ids stay theirs.
         self._seen: dict[int, tuple[object, int]] = {}
 
     def number(self, frames: Any) -> int:
@@ -25,15 +25,20 @@ class SiteTable:
             return -1
         if not isinstance(frames, list):
             raise TraceError("has frames that are not a list")
+        known = self._seen.get(id(frames))
+        if known is not None:
+            return known[1]
         stack = tuple(self._frame(frame) for frame in frames)
-        return self._stacks.setdefault(stack, len(self._stacks))
+        number = self._stacks.setdefault(stack, len(self._stacks))
+        self._seen[id(frames)] = (frames, number)
+        return number
 
     def _frame(self, frame: Any) -> int:
+        if not isinstance(frame, dict):
+            raise TraceError("has a frame that is not a dict")
         known = self._seen.get(id(frame))
         if known is not None:
             return known[1]
-        if not isinstance(frame, dict):
-            raise TraceError("has a frame that is not a dict")
         content = Frame(frame.get("filename", ""), frame.get("line", 0), frame.get("name", ""))
         if [type(part) for part in content] != [str, int, str]:
             raise TraceError("has a frame without a filename, a line and a name")

@@ -71,10 +71,14 @@ def _fold(code: I64, address: U64) -> I64:
 def _blocks(segments: Iterable[dict[str, Any]], rows: Rows, pools: Pools, sites: SiteTable) -> Rows:
     """The blocks that are active at the end, as ALLOCATE rows."""
     found: list[tuple[int, int, int, int, int]] = []
+    seen: set[int] = set()  # a pickle may name one list any number of times
     for segment in segments:
         address, blocks = segment.get("address"), segment.get("blocks", [])
         if not isinstance(address, int) or not isinstance(blocks, list):
             raise TraceError("has a segment without an address or a list of blocks")
+        if blocks and id(blocks) in seen:
+            raise TraceError("has the same blocks in two segments")
+        seen.add(id(blocks))
         pool = pools.number(segment.get("segment_pool_id")) if rows.pool is not None else 0
         for block in blocks:
             if not isinstance(block, dict) or not isinstance(block.get("size"), int):
