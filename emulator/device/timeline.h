@@ -35,8 +35,11 @@ Status query(StreamHandle stream);
 Status synchronize(StreamHandle stream);
 Status synchronize_device(int device);
 
-Status create_event(EventHandle& event);
+// Flags as CUDA's. An event is recorded on streams of its device only; streams of any device may wait for it.
+Status create_event(int device, unsigned flags, EventHandle& event);
+Status create_shared_event(int device, EventHandle& event);  // one that came from another process
 Status destroy_event(EventHandle event);
+Status shareable(EventHandle event);  // invalid_handle: it was not created for other processes
 Status record(EventHandle event, StreamHandle stream);
 Status wait(StreamHandle stream, EventHandle event);
 Status query_event(EventHandle event);
@@ -59,8 +62,5 @@ Status unsafe_call();
 
 // An access of work on this stream, for the hazard detector.
 void touch(StreamHandle stream, std::uintptr_t at, std::size_t size, bool write);
-
-std::size_t live_streams();
-std::size_t live_events();
 
 }  // namespace gmlake::device::timeline

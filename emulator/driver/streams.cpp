@@ -60,8 +60,8 @@ GMLAKE_EXPORT Result cuStreamGetCtx(Stream stream, Context* context) {
   return code(status);
 }
 
-GMLAKE_EXPORT Result cuEventCreate(Event* event, unsigned) {
-  return code(timeline::create_event(*event));
+GMLAKE_EXPORT Result cuEventCreate(Event* event, unsigned flags) {
+  return code(timeline::create_event(current_device(), flags, *event));
 }
 GMLAKE_EXPORT Result cuEventDestroy_v2(Event event) {
   return code(timeline::destroy_event(event));

@@ -52,6 +52,14 @@ Status symbol(const void* host_variable, memory::Address& at, std::size_t& size)
   return Status::success;
 }
 
+// A kernel is launched on streams of the current device only.
+Error launch(Stream stream) {
+  timeline::StreamProperties properties{current_device(), 0, 0, 0};
+  const Status status = stream == nullptr ? Status::success : timeline::properties(stream, properties);
+  if (status != Status::success) return result(status);
+  return result(properties.device == current_device() ? kernel(stream) : Status::invalid_handle);
+}
+
 }  // namespace
 
 GMLAKE_EXPORT void** __cudaRegisterFatBinary(void* fat_binary) {
@@ -96,17 +104,17 @@ GMLAKE_EXPORT Error __cudaPopCallConfiguration(Dimensions* grid, Dimensions* blo
 }
 
 GMLAKE_EXPORT Error __cudaLaunchKernel(const void*, Dimensions, Dimensions, void**, std::size_t, Stream stream) {
-  return result(kernel(stream));
+  return launch(stream);
 }
 GMLAKE_EXPORT Error cudaLaunchKernel(const void*, Dimensions, Dimensions, void**, std::size_t, Stream stream) {
-  return result(kernel(stream));
+  return launch(stream);
 }
 GMLAKE_EXPORT Error cudaLaunchCooperativeKernel(const void*, Dimensions, Dimensions, void**, std::size_t,
                                                 Stream stream) {
-  return result(kernel(stream));
+  return launch(stream);
 }
-GMLAKE_EXPORT Error cudaLaunchKernelExC(const LaunchConfiguration* launch, const void*, void**) {
-  return result(kernel(launch->stream));
+GMLAKE_EXPORT Error cudaLaunchKernelExC(const LaunchConfiguration* how, const void*, void**) {
+  return launch(how->stream);
 }
 
 GMLAKE_EXPORT Error cudaLaunchHostFunc(Stream stream, void (*function)(void*), void* argument) {

@@ -62,11 +62,11 @@ GMLAKE_EXPORT Error cudaStreamGetId(Stream stream, unsigned long long* id) {
   return result(status);
 }
 
-GMLAKE_EXPORT Error cudaEventCreateWithFlags(Event* event, unsigned) {
-  return result(timeline::create_event(*event));
+GMLAKE_EXPORT Error cudaEventCreateWithFlags(Event* event, unsigned flags) {
+  return result(timeline::create_event(current_device(), flags, *event));
 }
 GMLAKE_EXPORT Error cudaEventCreate(Event* event) {
-  return result(timeline::create_event(*event));
+  return cudaEventCreateWithFlags(event, 0);
 }
 GMLAKE_EXPORT Error cudaEventDestroy(Event event) {
   return result(timeline::destroy_event(event));

@@ -5,16 +5,18 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
-import textwrap
 import threading
 
 import pytest
 
 from tests.emulator.device import (
+    CAPTURE_IMPLICIT,
     CAPTURE_INVALIDATED,
     CAPTURE_ISOLATION,
+    CAPTURE_MERGE,
     CAPTURE_UNJOINED,
     CAPTURE_UNSUPPORTED,
+    CAPTURE_WRONG_THREAD,
     CAPTURED_EVENT,
     GLOBAL,
     GRANULE,
@@ -24,15 +26,10 @@ from tests.emulator.device import (
     RELAXED,
     THREAD_LOCAL,
     Device,
+    run,
 )
 
 NON_BLOCKING = 1
-
-
-def run(configuration: str, program: str) -> None:
-    """A program on a machine of its own, with `device` and every name of the helper module at hand."""
-    head = f"from tests.emulator.device import *\ndevice = Device({configuration!r})\n"
-    subprocess.run([sys.executable, "-c", head + textwrap.dedent(program)], check=True, timeout=60)
 
 
 @pytest.fixture
@@ -160,7 +157,6 @@ class TestCapture:
             assert device.call("cudaStreamIsCapturing", side, ctypes.byref(status)) == OK
             assert status.value == 1
             assert device.call("cuEventRecord", join, side) == OK
-            assert device.call("cuEventQuery", join) == CAPTURED_EVENT
             if comes_back:
                 assert device.call("cuStreamWaitEvent", origin, join, 0) == OK
             graph = ctypes.c_size_t()
@@ -170,6 +166,75 @@ class TestCapture:
                 assert device.call("cudaGraphDestroy", graph.value) == OK
             assert device.call("cudaStreamIsCapturing", side, ctypes.byref(status)) == OK
             assert status.value == 0
+
+    @pytest.mark.parametrize("call", ["cuEventQuery", "cuEventSynchronize"])
+    def test_asking_for_a_captured_event_spoils_the_capture(
+        self, device: Device, streams: tuple[int, int], call: str
+    ) -> None:
+        event = device.made("cuEventCreate", 0)
+        assert device.call("cudaStreamBeginCapture", streams[0], RELAXED) == OK
+        assert device.call("cuEventRecord", event, streams[0]) == OK
+        assert device.call(call, event) == CAPTURED_EVENT
+        assert self.end(device, streams[0]) == CAPTURE_INVALIDATED
+
+    def test_the_device_is_not_waited_for_during_a_capture(self, device: Device, streams: tuple[int, int]) -> None:
+        assert device.call("cudaStreamBeginCapture", streams[0], RELAXED) == OK
+        assert device.call("cudaDeviceSynchronize") == CAPTURE_UNSUPPORTED
+        assert self.end(device, streams[0]) == CAPTURE_INVALIDATED
+
+    def test_captures_do_not_merge(self, device: Device, streams: tuple[int, int]) -> None:
+        event = device.made("cuEventCreate", 0)
+        for stream in streams:
+            assert device.call("cudaStreamBeginCapture", stream, RELAXED) == OK
+        assert device.call("cuEventRecord", event, streams[0]) == OK
+        assert device.call("cuStreamWaitEvent", streams[1], event, 0) == CAPTURE_MERGE
+        assert [self.end(device, stream) for stream in streams] == [CAPTURE_INVALIDATED] * 2
+
+    def test_another_thread_ends_only_a_relaxed_capture(self, device: Device, streams: tuple[int, int]) -> None:
+        for mode, code in ((GLOBAL, CAPTURE_WRONG_THREAD), (THREAD_LOCAL, CAPTURE_WRONG_THREAD), (RELAXED, OK)):
+            assert device.call("cudaStreamBeginCapture", streams[0], mode) == OK
+            results: list[int] = []
+            thread = threading.Thread(target=lambda into: into.append(self.end(device, streams[0])), args=(results,))
+            thread.start()
+            thread.join()
+            assert results == [code]
+            if code != OK:
+                assert self.end(device, streams[0]) == OK
+
+    def test_the_default_stream_is_unusable_while_a_blocking_stream_captures(self, device: Device) -> None:
+        blocking, status = device.made("cuStreamCreate", 0), ctypes.byref(ctypes.c_int())
+        event, memory = device.made("cuEventCreate", 0), device.made("cuMemAlloc_v2", GRANULE)
+        uses = {
+            "cuEventRecord": (event, 0),
+            "cuStreamWaitEvent": (0, event, 0),
+            "cuStreamSynchronize": (0,),
+            "cuStreamQuery": (0,),
+            "cuMemsetD8Async": (memory, ctypes.c_ubyte(0), 1, 0),
+        }
+        for call, arguments in uses.items():
+            assert device.call("cudaStreamBeginCapture", blocking, RELAXED) == OK
+            for ask in ("cuStreamIsCapturing", "cudaStreamIsCapturing"):
+                assert device.call(ask, 0, status) == CAPTURE_IMPLICIT
+            assert self.end(device, blocking) == OK  # asking spoils nothing
+            assert device.call("cuStreamIsCapturing", 0, status) == OK
+            assert device.call("cudaStreamBeginCapture", blocking, RELAXED) == OK
+            assert device.call(call, *arguments) == CAPTURE_IMPLICIT
+            assert self.end(device, blocking) == CAPTURE_INVALIDATED
+        assert device.call("cuMemFree_v2", memory) == OK
+
+    def test_the_default_stream_does_not_mind_other_captures(self, device: Device, streams: tuple[int, int]) -> None:
+        event = device.made("cuEventCreate", 0)
+        assert device.call("cudaStreamBeginCapture", streams[0], RELAXED) == OK
+        assert device.call("cuStreamIsCapturing", 0, ctypes.byref(ctypes.c_int())) == OK
+        assert device.call("cuEventRecord", event, 0) == OK
+        assert self.end(device, streams[0]) == OK
+
+    def end(self, device: Device, stream: int) -> int:
+        graph = ctypes.c_size_t()
+        status = device.call("cudaStreamEndCapture", stream, ctypes.byref(graph))
+        if graph.value:
+            assert device.call("cudaGraphDestroy", graph.value) == OK
+        return status
 
     def test_work_from_outside_spoils_a_capture(self, device: Device, streams: tuple[int, int]) -> None:
         origin, other = streams
