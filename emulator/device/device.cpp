@@ -2,8 +2,9 @@
 #include "device/device.h"
 
 namespace gmlake::device {
+namespace {
 
-Status copy(void* to, const void* from, std::size_t size, StreamHandle stream, bool wait) {
+Status copy_checked(void* to, const void* from, std::size_t size, StreamHandle stream, bool wait) {
   if (const Status status = readable(from, size); status != Status::success) return move(to, from, size);
   if (const Status status = writable(to, size); status != Status::success) return move(to, from, size);
   const double microseconds = configuration().copy_microseconds(size);
@@ -15,6 +16,17 @@ Status copy(void* to, const void* from, std::size_t size, StreamHandle stream, b
   timeline::touch(stream, address(from), size, false);
   timeline::touch(stream, address(to), size, true);
   return status;
+}
+
+}  // namespace
+
+Status copy(void* to, const void* from, std::size_t size, StreamHandle stream, bool wait) {
+  if (configuration().count > 1 && !memory::common_access(address(to), address(from))) return Status::invalid_value;
+  return copy_checked(to, from, size, stream, wait);
+}
+
+Status copy_between_peers(void* to, const void* from, std::size_t size, StreamHandle stream) {
+  return copy_checked(to, from, size, stream, false);
 }
 
 Status fill(void* at, std::uint32_t pattern, std::size_t width, std::size_t count, StreamHandle stream, bool wait) {

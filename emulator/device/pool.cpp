@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "device/clock.h"
 #include "device/configuration.h"
+#include "device/peers.h"
 
 namespace gmlake::device::pool {
 namespace {
@@ -33,6 +35,7 @@ struct Segment {
 
 struct Pool {
   std::map<Address, Segment> segments;
+  std::set<int> peers;  // other devices that may use the memory
   Usage usage;
 };
 
@@ -68,6 +71,8 @@ Status add_segment(Pool& pool, int device, std::size_t size) {
   if (status == Status::success) {
     status = memory::map(at, size, 0, handle);
     if (status == Status::success) status = memory::set_access(at, size, device, true);
+    for (const int peer : pool.peers)
+      if (status == Status::success) status = memory::set_access(at, size, peer, true);
     if (status != Status::success) {
       static_cast<void>(memory::unmap(at, size));
       static_cast<void>(memory::free_range(at, size));
@@ -162,6 +167,20 @@ Status free(Address at, timeline::StreamHandle stream) {
 void trim(int device, std::size_t keep) {
   std::lock_guard guard(lock);
   trim_locked(pools[device], keep);
+}
+
+Status set_access(int device, int peer, bool granted) {
+  if (device == peer) return granted ? Status::success : Status::invalid_value;
+  if (const Status refused = peers::connect(device, peer); refused != Status::success) return refused;
+  std::lock_guard guard(lock);
+  if (granted)
+    pools[device].peers.insert(peer);
+  else
+    pools[device].peers.erase(peer);
+  for (const auto& [at, segment] : pools[device].segments)
+    if (const Status status = memory::set_access(at, segment.size, peer, granted); status != Status::success)
+      return status;
+  return Status::success;
 }
 
 Usage usage(int device) {

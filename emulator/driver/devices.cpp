@@ -191,7 +191,7 @@ GMLAKE_EXPORT Result cuDeviceGetAttribute(int* value, int number, Device device)
 
 GMLAKE_EXPORT Result cuDeviceCanAccessPeer(int* can, Device device, Device peer) {
   if (!exists(device) || !exists(peer)) return code(Status::invalid_device);
-  *can = device != peer;
+  *can = peers::reachable(device, peer);
   return 0;
 }
 

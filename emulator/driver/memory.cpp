@@ -69,8 +69,15 @@ GMLAKE_EXPORT Result cuMemUnmap(Pointer pointer, std::size_t size) {
 
 GMLAKE_EXPORT Result cuMemSetAccess(Pointer pointer, std::size_t size, const AccessDescription* accesses,
                                     std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i)
-    if (accesses[i].location.type != 1 || !exists(accesses[i].location.id)) return code(Status::invalid_device);
+  memory::Address base = 0;
+  memory::Range range;
+  if (!memory::describe(at(pointer), base, range)) return code(Status::invalid_value);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Location& location = accesses[i].location;
+    if (location.type != 1 || !exists(location.id)) return code(Status::invalid_device);
+    const Status refused = peers::connect(range.device, location.id);
+    if (refused != Status::success) return code(refused);
+  }
   for (std::size_t i = 0; i < count; ++i) {
     const Status status = memory::set_access(at(pointer), size, accesses[i].location.id, accesses[i].flags != 0);
     if (status != Status::success) return code(status);

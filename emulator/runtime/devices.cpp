@@ -13,7 +13,7 @@ namespace {
 
 constexpr int version = 13000;
 thread_local Error last = 0;
-std::atomic<std::uint64_t> peers[most_devices];
+std::atomic<std::uint64_t> enabled_peers[most_devices];
 
 }  // namespace
 
@@ -108,19 +108,21 @@ GMLAKE_EXPORT Error cudaDeviceGetPCIBusId(char* text, int size, int device) {
 
 GMLAKE_EXPORT Error cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   if (!exists(device) || !exists(peer)) return result(Status::invalid_device);
-  *can = device != peer;
+  *can = peers::reachable(device, peer);
   return 0;
 }
 GMLAKE_EXPORT Error cudaDeviceEnablePeerAccess(int peer, unsigned) {
   if (!exists(peer) || peer == current_device()) return result(Status::invalid_device);
+  if (!peers::reachable(current_device(), peer)) return result(Status::peer_access_unsupported);
+  if (const Status refused = peers::connect(current_device(), peer); refused != Status::success) return result(refused);
   const std::uint64_t bit = std::uint64_t{1} << peer;
-  const bool enabled = (peers[current_device()].fetch_or(bit) & bit) != 0;
+  const bool enabled = (enabled_peers[current_device()].fetch_or(bit) & bit) != 0;
   return enabled ? result(Status::peer_access_already_enabled) : 0;
 }
 GMLAKE_EXPORT Error cudaDeviceDisablePeerAccess(int peer) {
   if (!exists(peer)) return result(Status::invalid_device);
   const std::uint64_t bit = std::uint64_t{1} << peer;
-  const bool enabled = (peers[current_device()].fetch_and(~bit) & bit) != 0;
+  const bool enabled = (enabled_peers[current_device()].fetch_and(~bit) & bit) != 0;
   return enabled ? 0 : result(Status::peer_access_not_enabled);
 }
 

@@ -1,5 +1,6 @@
 // Runtime entry points about memory: allocation, host memory, copies, fills, pointers, and the stream-ordered pool.
 #include "device/pool.h"
+#include "driver/abi.h"
 #include "runtime/abi.h"
 
 using namespace gmlake::device;
@@ -104,8 +105,10 @@ GMLAKE_EXPORT Error cudaMemcpy(void* to, const void* from, std::size_t size, int
 GMLAKE_EXPORT Error cudaMemcpyAsync(void* to, const void* from, std::size_t size, int, Stream stream) {
   return result(copy(to, from, size, stream, false));
 }
-GMLAKE_EXPORT Error cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t size, Stream stream) {
-  return result(copy(to, from, size, stream, false));
+GMLAKE_EXPORT Error cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, std::size_t size,
+                                        Stream stream) {
+  if (!exists(to_device) || !exists(from_device)) return result(Status::invalid_device);
+  return result(copy_between_peers(to, from, size, stream));
 }
 GMLAKE_EXPORT Error cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                                       std::size_t width, std::size_t height, int, Stream stream) {
@@ -191,8 +194,17 @@ GMLAKE_EXPORT Error cudaMemPoolTrimTo(void* pool, std::size_t keep) {
   pool::trim(device_of(pool), keep);
   return 0;
 }
-GMLAKE_EXPORT Error cudaMemPoolSetAccess(void* pool, const void*, std::size_t) {
-  return is_pool(pool) ? 0 : result(Status::invalid_value);
+GMLAKE_EXPORT Error cudaMemPoolSetAccess(void* pool, const gmlake::driver::AccessDescription* accesses,
+                                         std::size_t count) {
+  if (!is_pool(pool)) return result(Status::invalid_value);
+  for (std::size_t i = 0; i < count; ++i) {
+    const int device = accesses[i].location.id;
+    if (accesses[i].location.type != 1 || !exists(device)) return result(Status::invalid_device);
+    if (const Status refused = pool::set_access(device_of(pool), device, accesses[i].flags != 0);
+        refused != Status::success)
+      return result(refused);
+  }
+  return 0;
 }
 
 // No graph owns memory here.

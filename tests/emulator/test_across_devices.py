@@ -103,3 +103,68 @@ def test_the_device_is_waited_for_with_streams_that_are_gone() -> None:
             assert device.call("gmlake_device_hazards") == 0
         """,
     )
+
+
+class TestPeers:
+    def test_devices_that_cannot_reach_each_other(self) -> None:
+        run(
+            "count=2;peers=0",
+            """
+            can = ctypes.c_int(7)
+            for call in ("cuDeviceCanAccessPeer", "cudaDeviceCanAccessPeer"):
+                assert (device.call(call, ctypes.byref(can), 0, 1), can.value) == (OK, 0)
+            assert device.call("cudaDeviceEnablePeerAccess", 1, 0) == 217
+            at = [device.made("cuMemAddressReserve", GRANULE, 0, 0, 0) for _ in range(2)]
+            for number in range(2):
+                status, handle = device.create(GRANULE, device=number)
+                assert device.call("cuMemMap", at[number], GRANULE, 0, handle, 0) == OK
+                assert device.set_access(at[number], GRANULE, device=number) == OK
+                assert device.set_access(at[number], GRANULE, device=1 - number) == INVALID_DEVICE
+            assert device.write(at[0], b"text") == OK
+            assert device.call("cudaMemcpyAsync", at[1], at[0], 4, 3, 0) == INVALID_VALUE
+            assert device.call("cuMemcpyAsync", at[1], at[0], 4, 0) == INVALID_VALUE
+            assert device.call("cudaMemcpyPeerAsync", at[1], 1, at[0], 0, 4, 0) == OK
+            assert device.read(at[1], 4) == b"text"
+            plain = device.made("cudaMalloc", GRANULE)  # what was not mapped goes through the host
+            assert device.call("cudaMemcpyAsync", plain, at[1], 4, 3, 0) == OK
+            """,
+        )
+
+    def test_room_for_a_few_peers(self) -> None:
+        run(
+            "count=4;peers=2",
+            """
+            at = device.made("cuMemAddressReserve", GRANULE, 0, 0, 0)
+            status, handle = device.create(GRANULE)
+            assert device.call("cuMemMap", at, GRANULE, 0, handle, 0) == OK
+            everybody = (Access * 4)(*(Access(1, number, 3) for number in range(4)))
+            assert device.call("cuMemSetAccess", at, GRANULE, everybody, 4) == 711
+            assert device.write(at, b"text") == ILLEGAL_ADDRESS  # a refusal grants nothing
+            assert [device.set_access(at, GRANULE, device=number) for number in range(4)] == [OK, OK, OK, 711]
+            assert device.call("cudaDeviceEnablePeerAccess", 2, 0) == OK
+            assert device.call("cudaDeviceEnablePeerAccess", 3, 0) == 711
+            assert device.call("cudaSetDevice", 3) == OK
+            assert device.call("cudaDeviceEnablePeerAccess", 0, 0) == 711
+            assert device.call("cudaDeviceEnablePeerAccess", 2, 0) == OK
+            """,
+        )
+
+    def test_a_pool_is_open_to_those_who_were_let_in(self) -> None:
+        run(
+            "count=2",
+            """
+            here = device.made("cudaMallocAsync", GRANULE, 0)
+            pool = device.made("cudaDeviceGetDefaultMemPool", 0)
+            device.call("cudaSetDevice", 1)
+            there = device.made("cudaMallocAsync", GRANULE, 0)
+            assert device.call("cudaMemcpyAsync", there, here, 4, 3, 0) == INVALID_VALUE
+            assert device.call("cudaMemcpyPeerAsync", there, 1, here, 0, 4, 0) == OK
+            assert device.call("cudaMemPoolSetAccess", pool, ctypes.byref(Access(1, 1, 3)), 1) == OK
+            assert device.call("cudaMemcpyAsync", there, here, 4, 3, 0) == OK
+            device.call("cudaSetDevice", 0)
+            later = device.made("cudaMallocAsync", 64 << 20, 0)
+            assert device.call("cudaMemcpyAsync", there, later, 4, 3, 0) == OK
+            assert device.call("cudaMemPoolSetAccess", pool, ctypes.byref(Access(1, 1, 0)), 1) == OK
+            assert device.call("cudaMemcpyAsync", there, later, 4, 3, 0) == INVALID_VALUE
+            """,
+        )
