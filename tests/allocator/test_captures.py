@@ -12,8 +12,8 @@ from .memory import KIB, MIB, Lake, overlap
 OTHER = 9  # a stream that captures all the time, so that captures are looked for
 
 
-def watching(**limits: int) -> Lake:
-    lake = Lake(**limits)
+def watching(capacity: int | None = None) -> Lake:
+    lake = Lake(capacity=capacity)
     lake.allocator.begin_pool((1, 0), {OTHER})
     return lake
 
