@@ -1,8 +1,12 @@
 // Captures of the timeline: how they begin and end, what they forbid, and graphs that run what was captured.
+#include <utility>
+
 #include "device/streams.h"
 
 namespace gmlake::device::timeline {
 namespace {
+
+thread_local StreamHandle stream_of_launch = nullptr;
 
 bool forbids(const Capture& capture) {
   if (capture.mode == CaptureMode::relaxed || capture_mode() == CaptureMode::relaxed) return false;
@@ -100,13 +104,27 @@ Status capture_info(StreamHandle handle, CaptureStatus& status, std::uint64_t& i
   return Status::success;
 }
 
+Status add_node(Stream& stream, double microseconds, Action action) {
+  if (stream.capture->invalidated) return Status::capture_invalidated;
+  stream.capture->graph->nodes.push_back({microseconds, std::move(action)});
+  stream.captured.advance(stream.id);
+  return Status::success;
+}
+
+StreamHandle launched_on() {
+  return stream_of_launch;
+}
+
 Status launch(const Graph& graph, StreamHandle stream) {
   double microseconds = 0;
   for (const Node& node : graph.nodes) microseconds += node.microseconds;
-  return enqueue(stream, microseconds, [nodes = graph.nodes] {
+  const StreamHandle before = std::exchange(stream_of_launch, stream);
+  const Status status = enqueue(stream, microseconds, [nodes = graph.nodes] {
     for (const Node& node : nodes)
       if (node.action) node.action();
   });
+  stream_of_launch = before;
+  return status;
 }
 
 }  // namespace gmlake::device::timeline

@@ -81,6 +81,25 @@ Status wait(StreamHandle handle, EventHandle on) {
   return Status::success;
 }
 
+namespace {
+
+Status at_launch(EventHandle event, StreamHandle on, Action action) {
+  std::lock_guard guard(state().lock);
+  Stream* stream = find(on);
+  if (stream == nullptr || find_event(event) == nullptr) return Status::invalid_handle;
+  return stream->capture ? add_node(*stream, 0, std::move(action)) : Status::invalid_value;
+}
+
+}  // namespace
+
+Status record_by_graph(EventHandle event, StreamHandle stream) {
+  return at_launch(event, stream, [event] { static_cast<void>(record(event, launched_on())); });
+}
+
+Status wait_by_graph(StreamHandle stream, EventHandle event) {
+  return at_launch(event, stream, [event] { static_cast<void>(wait(launched_on(), event)); });
+}
+
 Status query_event(EventHandle handle) {
   std::lock_guard guard(state().lock);
   Event* event = find_event(handle);

@@ -23,6 +23,7 @@ struct Piece {
   bool free = true;
   timeline::StreamHandle stream = nullptr;  // that freed it
   Nanoseconds ready = 0;                    // when other streams may have it
+  Ordering freed;                           // what was told to the device before it was freed
 };
 
 struct Segment {
@@ -109,6 +110,7 @@ bool serve(Pool& pool, std::size_t size, timeline::StreamHandle stream, Address&
     best->second.size = size;
   }
   best->second.free = false;
+  timeline::follow(stream, best->second.freed);
   at = best->first;
   pool.usage.used += size;
   pool.usage.used_peak = std::max(pool.usage.used_peak, pool.usage.used);
@@ -121,6 +123,7 @@ void join(std::map<Address, Piece>& pieces, std::map<Address, Piece>::iterator l
   if (high == pieces.end() || !low->second.free || !high->second.free) return;
   low->second.size += high->second.size;
   low->second.ready = std::max(low->second.ready, high->second.ready);
+  low->second.freed.merge(high->second.freed);
   if (low->second.stream != high->second.stream && low->second.ready > now())
     low->second.stream = reinterpret_cast<timeline::StreamHandle>(~std::uintptr_t{0});  // nobody's before then
   pieces.erase(high);
@@ -148,6 +151,7 @@ Status allocate(int device, std::size_t size, timeline::StreamHandle stream, Add
 
 Status free(Address at, timeline::StreamHandle stream) {
   const Nanoseconds ready = timeline::finishes(stream);
+  const Ordering known = timeline::known(stream);
   std::lock_guard guard(lock);
   for (Pool& pool : pools) {
     auto next = pool.segments.upper_bound(at);
@@ -156,7 +160,7 @@ Status free(Address at, timeline::StreamHandle stream) {
     const auto piece = segment.pieces.find(at);
     if (piece == segment.pieces.end() || piece->second.free) continue;
     pool.usage.used -= piece->second.size;
-    piece->second = {piece->second.size, true, stream, ready};
+    piece->second = {piece->second.size, true, stream, ready, known};
     join(segment.pieces, piece);
     if (piece != segment.pieces.begin()) join(segment.pieces, std::prev(piece));
     return Status::success;

@@ -8,6 +8,7 @@ enum class [[nodiscard]] Status : int {
   success = 0,
   invalid_value = 1,
   out_of_memory = 2,
+  invalid_configuration = 9,
   invalid_device_function = 98,
   no_device = 100,
   invalid_device = 101,

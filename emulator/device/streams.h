@@ -84,5 +84,9 @@ Status spoil(const std::shared_ptr<Capture>& capture, Status status);
 // A legacy stream that would have to wait for a capturing one cannot be used: refuses, and spoils those captures.
 Status meet_captures(const Stream& stream);
 Status unsafe_call_locked();
+// Makes an action the next node of the stream's capture.
+Status add_node(Stream& stream, double microseconds, Action action);
+// Where the graph is launched whose nodes this thread runs.
+StreamHandle launched_on();
 
 }  // namespace gmlake::device::timeline

@@ -80,10 +80,11 @@ int current_device() {
 }
 
 Status create_stream(int device, unsigned flags, int priority, StreamHandle& stream) {
+  if (flags > 1) return Status::invalid_value;
   auto made = std::make_unique<Stream>();
   made->device = device;
   made->flags = flags;
-  made->priority = priority;
+  made->priority = std::clamp(priority, greatest_priority, least_priority);
   std::lock_guard guard(state().lock);
   made->id = state().next_stream++;
   stream = made.get();
@@ -161,12 +162,7 @@ Status enqueue(StreamHandle handle, double microseconds, Action action) {
     Stream* stream = find(handle);
     if (stream == nullptr) return Status::invalid_handle;
     tick();
-    if (stream->capture) {
-      if (stream->capture->invalidated) return Status::capture_invalidated;
-      stream->capture->graph->nodes.push_back({microseconds, std::move(action)});
-      stream->captured.advance(stream->id);
-      return Status::success;
-    }
+    if (stream->capture) return add_node(*stream, microseconds, std::move(action));
     if (const Status refused = occupy(*stream, microseconds); refused != Status::success) return refused;
   }
   if (action) action();
@@ -177,6 +173,17 @@ Status enqueue_and_wait(StreamHandle stream, double microseconds, Action action)
   if (const Status refused = unsafe_call(); refused != Status::success) return refused;
   if (const Status status = enqueue(stream, microseconds, std::move(action)); status != Status::success) return status;
   return synchronize(stream);
+}
+
+Ordering known(StreamHandle handle) {
+  std::lock_guard guard(state().lock);
+  const Stream* stream = find(handle);
+  return stream == nullptr ? Ordering{} : stream->ordering;
+}
+
+void follow(StreamHandle handle, const Ordering& earlier) {
+  std::lock_guard guard(state().lock);
+  if (Stream* stream = find(handle); stream != nullptr) stream->ordering.merge(earlier);
 }
 
 void touch(StreamHandle handle, std::uintptr_t at, std::size_t size, bool write) {

@@ -2,7 +2,6 @@
 #include <atomic>
 #include <cstdio>
 
-#include "driver/abi.h"
 #include "runtime/abi.h"
 
 using namespace gmlake::device;
@@ -96,8 +95,8 @@ GMLAKE_EXPORT Error cudaDeviceGetAttribute(int* value, int number, int device) {
   return 0;
 }
 GMLAKE_EXPORT Error cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  if (least != nullptr) *least = 0;
-  if (greatest != nullptr) *greatest = -5;
+  if (least != nullptr) *least = timeline::least_priority;
+  if (greatest != nullptr) *greatest = timeline::greatest_priority;
   return 0;
 }
 GMLAKE_EXPORT Error cudaDeviceGetPCIBusId(char* text, int size, int device) {

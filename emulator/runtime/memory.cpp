@@ -1,6 +1,5 @@
 // Runtime entry points about memory: allocation, host memory, copies, fills, pointers, and the stream-ordered pool.
 #include "device/pool.h"
-#include "driver/abi.h"
 #include "runtime/abi.h"
 
 using namespace gmlake::device;
@@ -54,6 +53,7 @@ GMLAKE_EXPORT Error cudaFree(void* at) {
 GMLAKE_EXPORT Error cudaHostAlloc(void** at, std::size_t size, unsigned) {
   *at = nullptr;
   if (size == 0) return 0;
+  if (const Status refused = timeline::unsafe_call(); refused != Status::success) return result(refused);
   memory::Address place = 0;
   const Status status = memory::allocate_host(size, place);
   *at = pointer(place);
@@ -63,12 +63,16 @@ GMLAKE_EXPORT Error cudaMallocHost(void** at, std::size_t size) {
   return cudaHostAlloc(at, size, 0);
 }
 GMLAKE_EXPORT Error cudaFreeHost(void* at) {
-  return at == nullptr ? 0 : result(memory::free_host(address(at)));
+  if (at == nullptr) return 0;
+  if (const Status refused = timeline::unsafe_call(); refused != Status::success) return result(refused);
+  return result(memory::free_host(address(at)));
 }
 GMLAKE_EXPORT Error cudaHostRegister(void* at, std::size_t size, unsigned) {
+  if (const Status refused = timeline::unsafe_call(); refused != Status::success) return result(refused);
   return result(memory::register_host(address(at), size));
 }
 GMLAKE_EXPORT Error cudaHostUnregister(void* at) {
+  if (const Status refused = timeline::unsafe_call(); refused != Status::success) return result(refused);
   return result(memory::unregister_host(address(at)));
 }
 GMLAKE_EXPORT Error cudaHostGetDevicePointer(void** device_pointer, void* at, unsigned) {
@@ -136,8 +140,10 @@ GMLAKE_EXPORT Error cudaMallocAsync(void** at, std::size_t size, Stream stream) 
   if (const Status status = timeline::capture_info(stream, capture, id, graph); status != Status::success)
     return result(status);
   if (capture != timeline::CaptureStatus::none) return gmlake_device_unimplemented("cudaMallocAsync in a capture", 801);
+  timeline::StreamProperties owner{};
+  if (const Status status = timeline::properties(stream, owner); status != Status::success) return result(status);
   memory::Address place = 0;
-  const Status status = pool::allocate(current_device(), size, stream, place);
+  const Status status = pool::allocate(owner.device, size, stream, place);
   *at = pointer(place);
   return result(status);
 }

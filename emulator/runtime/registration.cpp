@@ -6,7 +6,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "driver/abi.h"
 #include "runtime/abi.h"
 #include "runtime/images.h"
 
@@ -53,7 +52,8 @@ Status symbol(const void* host_variable, memory::Address& at, std::size_t& size)
 }
 
 // A kernel is launched on streams of the current device only.
-Error launch(Stream stream) {
+Error launch(Dimensions grid, Dimensions block, Stream stream) {
+  if (!gmlake::driver::launchable(grid, block)) return result(Status::invalid_configuration);
   timeline::StreamProperties properties{current_device(), 0, 0, 0};
   const Status status = stream == nullptr ? Status::success : timeline::properties(stream, properties);
   if (status != Status::success) return result(status);
@@ -103,18 +103,20 @@ GMLAKE_EXPORT Error __cudaPopCallConfiguration(Dimensions* grid, Dimensions* blo
   return 0;
 }
 
-GMLAKE_EXPORT Error __cudaLaunchKernel(const void*, Dimensions, Dimensions, void**, std::size_t, Stream stream) {
-  return launch(stream);
+GMLAKE_EXPORT Error __cudaLaunchKernel(const void*, Dimensions grid, Dimensions block, void**, std::size_t,
+                                       Stream stream) {
+  return launch(grid, block, stream);
 }
-GMLAKE_EXPORT Error cudaLaunchKernel(const void*, Dimensions, Dimensions, void**, std::size_t, Stream stream) {
-  return launch(stream);
+GMLAKE_EXPORT Error cudaLaunchKernel(const void*, Dimensions grid, Dimensions block, void**, std::size_t,
+                                     Stream stream) {
+  return launch(grid, block, stream);
 }
-GMLAKE_EXPORT Error cudaLaunchCooperativeKernel(const void*, Dimensions, Dimensions, void**, std::size_t,
+GMLAKE_EXPORT Error cudaLaunchCooperativeKernel(const void*, Dimensions grid, Dimensions block, void**, std::size_t,
                                                 Stream stream) {
-  return launch(stream);
+  return launch(grid, block, stream);
 }
 GMLAKE_EXPORT Error cudaLaunchKernelExC(const LaunchConfiguration* how, const void*, void**) {
-  return launch(how->stream);
+  return launch(how->grid, how->block, how->stream);
 }
 
 GMLAKE_EXPORT Error cudaLaunchHostFunc(Stream stream, void (*function)(void*), void* argument) {

@@ -16,6 +16,7 @@ OK, INVALID_VALUE, OUT_OF_MEMORY, NOT_READY, ILLEGAL_ADDRESS = 0, 1, 2, 600, 700
 INVALID_DEVICE, INVALID_HANDLE, ILLEGAL_STATE, NOT_SUPPORTED = 101, 400, 401, 801
 CAPTURE_UNSUPPORTED, CAPTURE_INVALIDATED, CAPTURE_UNJOINED, CAPTURE_ISOLATION = 900, 901, 904, 905
 CAPTURE_MERGE, CAPTURE_IMPLICIT, CAPTURED_EVENT, CAPTURE_WRONG_THREAD = 902, 906, 907, 908
+INVALID_CONFIGURATION = 9
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
 
 GRANULE = 2 << 20
@@ -39,6 +40,12 @@ class Access(ctypes.Structure):
     """CUmemAccessDesc."""
 
     _fields_ = (("location_type", ctypes.c_int), ("device", ctypes.c_int), ("flags", ctypes.c_int))
+
+
+class Dimensions(ctypes.Structure):
+    """dim3."""
+
+    _fields_ = (("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint))
 
 
 class Device:

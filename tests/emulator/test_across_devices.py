@@ -7,15 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.emulator.device import GRANULE, INVALID_HANDLE, INVALID_VALUE, OK, Device, run
+from tests.emulator.device import GRANULE, INVALID_HANDLE, INVALID_VALUE, OK, Device, Dimensions, run
 
 WITHOUT_TIMING, INTERPROCESS = 2, 4
-
-
-class Dimensions(ctypes.Structure):
-    """dim3."""
-
-    _fields_ = (("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint))
 
 
 @pytest.fixture
@@ -89,11 +83,11 @@ def test_the_device_is_waited_for_with_streams_that_are_gone() -> None:
     run(
         "kernel_us=1000;hazards=1",
         """
-        at, zero = device.made("cuMemAlloc_v2", GRANULE), ctypes.c_uint(0)
+        at, one = device.made("cuMemAlloc_v2", GRANULE), ctypes.c_uint(1)
         for blocking in (1, 0):
             stream, event = device.made("cuStreamCreate", blocking), device.made("cuEventCreate", 0)
             device.call("cuMemsetD8Async", at, ctypes.c_ubyte(1), 1024, stream)
-            device.call("cuLaunchKernel", 0, *[zero] * 7, stream, 0, 0)
+            device.call("cuLaunchKernel", 0, *[one] * 7, stream, 0, 0)
             device.call("cuEventRecord", event, stream)
             assert device.call("cuStreamDestroy_v2", stream) == OK
             assert device.call("cuEventQuery", event) == NOT_READY

@@ -98,11 +98,11 @@ def test_a_stream_of_another_device_is_waited_for() -> None:
     run(
         "count=2;kernel_us=1000000",
         """
-        driver, zero = CudaDriver(0), ctypes.c_uint(0)
+        driver, one = CudaDriver(0), ctypes.c_uint(1)
         event = made(driver.create_event())
         assert device.call("cudaSetDevice", 1) == OK
         stream = device.made("cuStreamCreate", 1)
-        assert device.call("cuLaunchKernel", 0, *[zero] * 7, stream, 0, 0) == OK
+        assert device.call("cuLaunchKernel", 0, *[one] * 7, stream, 0, 0) == OK
         assert device.call("cuStreamQuery", stream) == NOT_READY
         assert driver.record(event, stream) is Status.invalid_value
         assert device.call("cuStreamQuery", stream) == OK

@@ -21,11 +21,14 @@ from tests.emulator.device import (
     GLOBAL,
     GRANULE,
     ILLEGAL_STATE,
+    INVALID_CONFIGURATION,
     INVALID_HANDLE,
+    INVALID_VALUE,
     OK,
     RELAXED,
     THREAD_LOCAL,
     Device,
+    Dimensions,
     run,
 )
 
@@ -38,8 +41,8 @@ def streams(device: Device) -> tuple[int, int]:
 
 
 def kernel(device: Device, stream: int) -> int:
-    zero = ctypes.c_uint(0)
-    return device.call("cuLaunchKernel", 0, *[zero] * 7, stream, 0, 0)
+    one = ctypes.c_uint(1)
+    return device.call("cuLaunchKernel", 0, *[one] * 7, stream, 0, 0)
 
 
 class TestTime:
@@ -51,10 +54,10 @@ class TestTime:
             begin = time.monotonic()
             stream, event = device.made("cuStreamCreate", 1), device.made("cuEventCreate", 0)
             early = device.made("cuEventCreate", 0)
-            zero = ctypes.c_uint(0)
+            one = ctypes.c_uint(1)
             device.call("cuEventRecord", early, stream)
             for _ in range(5):
-                device.call("cuLaunchKernel", 0, *[zero] * 7, stream, 0, 0)
+                device.call("cuLaunchKernel", 0, *[one] * 7, stream, 0, 0)
             device.call("cuEventRecord", event, stream)
             assert device.call("cuEventQuery", early) == OK
             assert device.call("cuEventQuery", event) == NOT_READY
@@ -73,8 +76,8 @@ class TestTime:
         run(
             "kernel_us=50",
             """
-            event, zero = device.made("cuEventCreate", 0), ctypes.c_uint(0)
-            device.call("cuLaunchKernel", 0, *[zero] * 7, 0, 0, 0)
+            event, one = device.made("cuEventCreate", 0), ctypes.c_uint(1)
+            device.call("cuLaunchKernel", 0, *[one] * 7, 0, 0, 0)
             device.call("cuEventRecord", event, 0)
             polls = 0
             while device.call("cuEventQuery", event) == NOT_READY:
@@ -88,8 +91,8 @@ class TestTime:
             "kernel_us=100000",
             """
             first, second = (device.made("cuStreamCreate", 1) for _ in range(2))
-            event, zero = device.made("cuEventCreate", 0), ctypes.c_uint(0)
-            device.call("cuLaunchKernel", 0, *[zero] * 7, first, 0, 0)
+            event, one = device.made("cuEventCreate", 0), ctypes.c_uint(1)
+            device.call("cuLaunchKernel", 0, *[one] * 7, first, 0, 0)
             device.call("cuEventRecord", event, first)
             assert device.call("cuStreamQuery", second) == OK
             device.call("cuStreamWaitEvent", second, event, 0)
@@ -102,10 +105,10 @@ class TestTime:
             "kernel_us=100000",
             """
             free, blocking = device.made("cuStreamCreate", 1), device.made("cuStreamCreate", 0)
-            zero = ctypes.c_uint(0)
-            device.call("cuLaunchKernel", 0, *[zero] * 7, free, 0, 0)
+            one = ctypes.c_uint(1)
+            device.call("cuLaunchKernel", 0, *[one] * 7, free, 0, 0)
             assert device.call("cuStreamQuery", 0) == OK
-            device.call("cuLaunchKernel", 0, *[zero] * 7, blocking, 0, 0)
+            device.call("cuLaunchKernel", 0, *[one] * 7, blocking, 0, 0)
             assert device.call("cuStreamQuery", 0) == NOT_READY
             """,
         )
@@ -118,6 +121,38 @@ class TestTime:
         assert device.call("cuEventDestroy_v2", event) == INVALID_HANDLE
         assert device.call("cuStreamSynchronize", stream) == INVALID_HANDLE
         assert kernel(device, stream) == INVALID_HANDLE
+
+    def test_flags_and_priorities_of_streams(self, device: Device) -> None:
+        assert device.call("cudaStreamCreateWithFlags", ctypes.byref(ctypes.c_size_t()), 2) == INVALID_VALUE
+        priority = ctypes.c_int()
+        for wanted, given in ((-99, -5), (-3, -3), (1, 0)):
+            stream = device.made("cudaStreamCreateWithPriority", 1, ctypes.c_int(wanted))
+            assert device.call("cudaStreamGetPriority", stream, ctypes.byref(priority)) == OK
+            assert priority.value == given
+
+    @pytest.mark.parametrize(
+        ("grid", "block", "good"),
+        [
+            ((1, 1, 1), (1024, 1, 1), True),
+            ((2**31 - 1, 65535, 65535), (16, 1, 64), True),
+            ((0, 1, 1), (1, 1, 1), False),
+            ((2**31, 1, 1), (1, 1, 1), False),
+            ((1, 65536, 1), (1, 1, 1), False),
+            ((1, 1, 65536), (1, 1, 1), False),
+            ((1, 1, 1), (1, 0, 1), False),
+            ((1, 1, 1), (1025, 1, 1), False),
+            ((1, 1, 1), (1, 1, 65), False),
+            ((1, 1, 1), (64, 32, 1), False),
+        ],
+    )
+    def test_limits_of_a_launch(
+        self, device: Device, grid: tuple[int, ...], block: tuple[int, ...], good: bool
+    ) -> None:
+        numbers = [ctypes.c_uint(number) for number in (*grid, *block, 0)]
+        assert device.call("cuLaunchKernel", 0, *numbers, 0, 0, 0) == (OK if good else INVALID_VALUE)
+        dimensions = [Dimensions(*grid), Dimensions(*block)]
+        expected = OK if good else INVALID_CONFIGURATION
+        assert device.call("cudaLaunchKernel", 0, *dimensions, 0, 0, 0) == expected
 
 
 class TestCapture:
@@ -286,6 +321,40 @@ class TestCapture:
         assert device.call("cudaStreamEndCapture", streams[0], ctypes.byref(graph)) == expected
         if graph.value:
             assert device.call("cudaGraphDestroy", graph.value) == OK
+
+    @pytest.mark.parametrize("layer", ["cudaHostAlloc", "cudaHostRegister", "cuMemHostAlloc", "cuMemHostRegister_v2"])
+    def test_host_memory_is_not_pinned_during_capture(
+        self, device: Device, streams: tuple[int, int], layer: str
+    ) -> None:
+        buffer = ctypes.create_string_buffer(8)
+        assert device.call("cudaStreamBeginCapture", streams[0], GLOBAL) == OK
+        assert device.call(layer, buffer, 4096, 0) == CAPTURE_UNSUPPORTED
+        assert self.end(device, streams[0]) == CAPTURE_INVALIDATED
+
+    @pytest.mark.parametrize("layer", ["cu", "cuda"])
+    def test_events_that_a_graph_records_and_waits_for(self, layer: str) -> None:
+        run(
+            "kernel_us=1000",
+            f"""
+            one, graph, external = ctypes.c_uint(1), ctypes.c_size_t(), 1
+            stream, other = device.made("cuStreamCreate", 1), device.made("cuStreamCreate", 1)
+            before, after = device.made("cuEventCreate", 2), device.made("cuEventCreate", 2)
+            assert device.call("{layer}EventRecordWithFlags", after, stream, external) == INVALID_VALUE
+            assert device.call("{layer}StreamWaitEvent", stream, before, external) == INVALID_VALUE
+            assert device.call("cudaStreamBeginCapture", stream, GLOBAL) == OK
+            assert device.call("{layer}StreamWaitEvent", stream, before, external) == OK
+            assert device.call("{layer}EventRecordWithFlags", after, stream, external) == OK
+            assert device.call("cudaStreamEndCapture", stream, ctypes.byref(graph)) == OK
+            assert device.call("cuEventQuery", after) == OK  # nobody has recorded it
+            executable = device.made("cudaGraphInstantiateWithFlags", graph.value, 0)
+            device.call("cuLaunchKernel", 0, *[one] * 7, other, 0, 0)
+            device.call("cuEventRecord", before, other)
+            assert device.call("cudaGraphLaunch", executable, stream) == OK
+            assert device.call("cuEventQuery", after) == NOT_READY
+            assert device.call("cuEventSynchronize", after) == OK
+            assert device.call("cuEventQuery", before) == OK
+            """,
+        )
 
     def test_what_a_graph_retains_lives_as_long(self, device: Device, streams: tuple[int, int]) -> None:
         gone: list[int] = []
