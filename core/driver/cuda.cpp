@@ -275,7 +275,17 @@ Driver::Outcome CudaDriver::do_destroy_event(Event event) {
 }
 
 Driver::Outcome CudaDriver::do_record(Event event, Stream stream) {
-  return call([&] { return cuda_.event_record(as_event(event), as_stream(stream)); });
+  return call([&] {
+    const Result result = cuda_.event_record(as_event(event), as_stream(stream));
+    if (result != Result::invalid_handle) return result;
+    // A stream of another device takes none of our events, and may be the last to use memory of this one. To wait for
+    // one that captures would end the capture.
+    int state = cuda::capture_none;
+    if (cuda_.stream_is_capturing(as_stream(stream), &state) == Result::success && state != cuda::capture_none)
+      return Result::not_permitted;
+    const Result waited = cuda_.stream_synchronize(as_stream(stream));
+    return waited == Result::success ? result : waited;
+  });
 }
 
 Driver::Outcome CudaDriver::do_query(Event event) {

@@ -105,6 +105,7 @@ class Driver {
 
   [[nodiscard]] Status create_event(Event& event);
   [[nodiscard]] Status destroy_event(Event event);
+  // invalid_value: the stream does not exist any more, or it is another device's, and was waited for.
   [[nodiscard]] Status record(Event event, Stream stream);
   [[nodiscard]] Status query(Event event);  // success: all work before the record has finished
   [[nodiscard]] Status wait(Stream stream, Event event);

@@ -129,6 +129,11 @@ void SimulatedDriver::set_capturing(Stream stream, bool capturing) {
   state_->timeline.set_capturing(stream, capturing);
 }
 
+void SimulatedDriver::capture_at_next_call(Stream stream) {
+  std::lock_guard lock(lock_);
+  state_->timeline.capture_at_next_call(stream);
+}
+
 void SimulatedDriver::hand_out(const std::vector<Address>& addresses) {
   std::lock_guard lock(lock_);
   state_->memory.hand_out(addresses);

@@ -43,6 +43,7 @@ class SimulatedDriver final : public Driver {
   void hold(Stream stream);
   void finish(Stream stream);
   void set_capturing(Stream stream, bool capturing);
+  void capture_at_next_call(Stream stream);  // record or wait, as if another thread had begun it just before
 
   // The next calls of allocate() return these addresses, first to last: replays a recorded history. Where an
   // address is 0 or still taken, the driver chooses one itself.

@@ -73,12 +73,26 @@ bool Fences::passed(Ticket& ticket) {
   if (!ticket.events.empty() && capturing()) return false;
   while (!ticket.events.empty()) {
     const Status status = driver_.query(ticket.events.back());
-    if (status != Status::success && status != Status::deinitialized) return false;
+    if (status == Status::not_ready) return false;
+    if (status != Status::success && status != Status::deinitialized) {
+      renew(ticket);
+      return false;
+    }
     give_event(ticket.events.back());
     ticket.events.pop_back();
   }
   finish(ticket);
   return true;
+}
+
+// An event that went into a capture never passes: the lanes are marked anew. Nothing changes if that is refused.
+void Fences::renew(Ticket& ticket) {
+  LaneSet lanes = 0;
+  each_lane(everybody(), [&](Lane lane) { lanes |= ticket.covers[lane] > 0 ? only(lane) : 0; });
+  Ticket fresh;
+  if (!mark(lanes, now_, fresh)) return;
+  for (Event event : ticket.events) give_event(event);
+  ticket = std::move(fresh);
 }
 
 bool Fences::synchronize(Ticket& ticket) {
@@ -140,17 +154,21 @@ bool Fences::record(Lane lane, std::vector<Event>& events, Moment& covered) {
     Event event = 0;
     if (captured(stream) || !take_event(event)) return false;
     const Status status = driver_.record(event, stream);
-    (status == Status::success ? events : spare_).push_back(event);
-    if (status != Status::success && (status != Status::invalid_value || !lost(lane, stream))) return false;
+    // Another thread may have begun a capture after the question: the event is then part of that, and whoever waits
+    // for it would be too.
+    const bool recorded = status == Status::success && !captured(stream);
+    (recorded ? events : spare_).push_back(event);
+    if (!recorded && (status != Status::invalid_value || !lost(lane, stream))) return false;
   }
   covered = end_moment();
   return true;
 }
 
 // A stream that the driver does not know any more was destroyed by its owner. What it was told is waited for with the
-// rest of the device; from then on there is nothing to wait for.
+// rest of the device; from then on there is nothing to wait for. So it is with a stream of another device, which the
+// driver has waited for, until it is heard of again.
 bool Fences::lost(Lane lane, Stream stream) {
-  if (driver_.synchronize_device() != Status::success) return false;
+  if (capturing() || driver_.synchronize_device() != Status::success) return false;
   if (lane == crowd)
     std::erase(streams_[lane], stream);
   else

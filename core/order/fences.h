@@ -70,6 +70,7 @@ class Fences {
   // behind it, and whoever needs to be waits again.
   Moment end_moment() { return now_ < all_moments ? now_++ : all_moments - 1; }
   void finish(Ticket& ticket);
+  void renew(Ticket& ticket);
   void refresh(Lane lane);
   bool captured(Stream stream) const;
   bool lost(Lane lane, Stream stream);

@@ -55,6 +55,7 @@ const std::map<std::string, Setter, std::less<>>& setters() {
       {"clock_khz", number(&Configuration::clock_khz)},
       {"memory_clock_khz", number(&Configuration::memory_clock_khz)},
       {"count", number(&Configuration::count)},
+      {"peers", number(&Configuration::peers)},
       {"kernel_us", number(&Configuration::kernel_microseconds)},
       {"gigabytes_per_second", number(&Configuration::gigabytes_per_second)},
       {"data_limit", number(&Configuration::data_limit)},

@@ -9,6 +9,9 @@
 
 namespace gmlake::device {
 
+inline constexpr int most_devices = 64;
+inline constexpr std::size_t granularity = std::size_t{2} << 20;
+
 struct Configuration {
   std::string name = "Emulated GPU";
   std::size_t memory = std::size_t{80} << 30;
@@ -20,6 +23,7 @@ struct Configuration {
   int clock_khz = 1410000;
   int memory_clock_khz = 1215000;
   int count = 1;
+  int peers = most_devices;  // that a device has room for; 0: none reaches another's memory
   double kernel_microseconds = 0;
   double gigabytes_per_second = 0;                 // of copies and collectives; 0: they take no time
   std::size_t data_limit = std::size_t{64} << 10;  // larger copies and fills only account
@@ -36,9 +40,6 @@ struct Configuration {
     return gigabytes_per_second > 0 ? static_cast<double>(bytes) / (gigabytes_per_second * 1e3) : 0;
   }
 };
-
-inline constexpr int most_devices = 64;
-inline constexpr std::size_t granularity = std::size_t{2} << 20;
 
 const Configuration& configuration();
 

@@ -9,6 +9,7 @@
 #include "device/contents.h"
 #include "device/diagnostics.h"
 #include "device/memory.h"
+#include "device/peers.h"
 #include "device/status.h"
 #include "device/timeline.h"
 
@@ -51,6 +52,8 @@ Status stream_property(StreamHandle stream, Property timeline::StreamProperties:
 
 // A copy or a fill as work of a stream. Addresses are checked at once; `wait` lets the host wait for the end.
 Status copy(void* to, const void* from, std::size_t size, StreamHandle stream, bool wait);
+// The same for devices that need not reach each other's memory.
+Status copy_between_peers(void* to, const void* from, std::size_t size, StreamHandle stream);
 Status fill(void* at, std::uint32_t pattern, std::size_t width, std::size_t count, StreamHandle stream, bool wait);
 // A kernel: takes time, does nothing.
 Status kernel(StreamHandle stream);

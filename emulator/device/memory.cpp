@@ -331,6 +331,16 @@ Status accessible(Address at, std::size_t size) {
   return Status::success;
 }
 
+bool common_access(Address first, Address second) {
+  std::lock_guard guard(lock());
+  const auto one = range_at(first), other = range_at(second);
+  if (one == state().ranges.end() || other == state().ranges.end()) return true;
+  const Range &a = one->second, &b = other->second;
+  if (a.device == b.device || a.access == 0 || b.access == 0) return true;  // without any access: an illegal address
+  const std::uint64_t owners = std::uint64_t{1} << a.device | std::uint64_t{1} << b.device;
+  return (a.access & b.access & owners) != 0;
+}
+
 std::vector<Piece> pieces(Address at, std::size_t size) {
   std::vector<Piece> result;
   for (const Address end = at + size; at < end;) {

@@ -58,6 +58,8 @@ Status open_shared(int file, off_t offset, std::size_t size, int device, Address
 bool describe(Address at, Address& base, Range& range);
 // success, or illegal_address if a part of the span is device address space without access. Plain host memory passes.
 Status accessible(Address at, std::size_t size);
+// Whether one of the devices that two places belong to may use both. What was not mapped is open to all.
+bool common_access(Address first, Address second);
 
 // One piece of a span that lies in one block.
 struct Piece {

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "device/clock.h"
 #include "device/configuration.h"
+#include "device/peers.h"
 
 namespace gmlake::device::pool {
 namespace {
@@ -21,6 +23,7 @@ struct Piece {
   bool free = true;
   timeline::StreamHandle stream = nullptr;  // that freed it
   Nanoseconds ready = 0;                    // when other streams may have it
+  Ordering freed;                           // what was told to the device before it was freed
 };
 
 struct Segment {
@@ -33,6 +36,7 @@ struct Segment {
 
 struct Pool {
   std::map<Address, Segment> segments;
+  std::set<int> peers;  // other devices that may use the memory
   Usage usage;
 };
 
@@ -68,6 +72,8 @@ Status add_segment(Pool& pool, int device, std::size_t size) {
   if (status == Status::success) {
     status = memory::map(at, size, 0, handle);
     if (status == Status::success) status = memory::set_access(at, size, device, true);
+    for (const int peer : pool.peers)
+      if (status == Status::success) status = memory::set_access(at, size, peer, true);
     if (status != Status::success) {
       static_cast<void>(memory::unmap(at, size));
       static_cast<void>(memory::free_range(at, size));
@@ -104,6 +110,7 @@ bool serve(Pool& pool, std::size_t size, timeline::StreamHandle stream, Address&
     best->second.size = size;
   }
   best->second.free = false;
+  timeline::follow(stream, best->second.freed);
   at = best->first;
   pool.usage.used += size;
   pool.usage.used_peak = std::max(pool.usage.used_peak, pool.usage.used);
@@ -116,6 +123,7 @@ void join(std::map<Address, Piece>& pieces, std::map<Address, Piece>::iterator l
   if (high == pieces.end() || !low->second.free || !high->second.free) return;
   low->second.size += high->second.size;
   low->second.ready = std::max(low->second.ready, high->second.ready);
+  low->second.freed.merge(high->second.freed);
   if (low->second.stream != high->second.stream && low->second.ready > now())
     low->second.stream = reinterpret_cast<timeline::StreamHandle>(~std::uintptr_t{0});  // nobody's before then
   pieces.erase(high);
@@ -142,6 +150,7 @@ Status allocate(int device, std::size_t size, timeline::StreamHandle stream, Add
 
 Status free(Address at, timeline::StreamHandle stream) {
   const Nanoseconds ready = timeline::finishes(stream);
+  const Ordering known = timeline::known(stream);
   std::lock_guard guard(lock);
   for (Pool& pool : pools) {
     auto next = pool.segments.upper_bound(at);
@@ -150,7 +159,7 @@ Status free(Address at, timeline::StreamHandle stream) {
     const auto piece = segment.pieces.find(at);
     if (piece == segment.pieces.end() || piece->second.free) continue;
     pool.usage.used -= piece->second.size;
-    piece->second = {piece->second.size, true, stream, ready};
+    piece->second = {piece->second.size, true, stream, ready, known};
     join(segment.pieces, piece);
     if (piece != segment.pieces.begin()) join(segment.pieces, std::prev(piece));
     return Status::success;
@@ -161,6 +170,20 @@ Status free(Address at, timeline::StreamHandle stream) {
 void trim(int device, std::size_t keep) {
   std::lock_guard guard(lock);
   trim_locked(pools[device], keep);
+}
+
+Status set_access(int device, int peer, bool granted) {
+  if (device == peer) return granted ? Status::success : Status::invalid_value;
+  if (const Status refused = peers::connect(device, peer); refused != Status::success) return refused;
+  std::lock_guard guard(lock);
+  if (granted)
+    pools[device].peers.insert(peer);
+  else
+    pools[device].peers.erase(peer);
+  for (const auto& [at, segment] : pools[device].segments)
+    if (const Status status = memory::set_access(at, segment.size, peer, granted); status != Status::success)
+      return status;
+  return Status::success;
 }
 
 Usage usage(int device) {

@@ -21,6 +21,8 @@ Status allocate(int device, std::size_t size, timeline::StreamHandle stream, mem
 Status free(memory::Address at, timeline::StreamHandle stream);
 // Gives back free segments until at most so many bytes are reserved.
 void trim(int device, std::size_t keep);
+// Lets another device use what the pool has and will have, or not any more.
+Status set_access(int device, int peer, bool granted);
 Usage usage(int device);
 void reset_peaks(int device);
 

@@ -21,6 +21,8 @@ int current_device();
 using StreamHandle = void*;
 using EventHandle = void*;
 
+inline constexpr int least_priority = 0;
+inline constexpr int greatest_priority = -5;
 Status create_stream(int device, unsigned flags, int priority, StreamHandle& stream);
 Status destroy_stream(StreamHandle stream);
 struct StreamProperties {
@@ -35,10 +37,16 @@ Status query(StreamHandle stream);
 Status synchronize(StreamHandle stream);
 Status synchronize_device(int device);
 
-Status create_event(EventHandle& event);
+// Flags as CUDA's. An event is recorded on streams of its device only; streams of any device may wait for it.
+Status create_event(int device, unsigned flags, EventHandle& event);
+Status create_shared_event(int device, EventHandle& event);  // one that came from another process
 Status destroy_event(EventHandle event);
+Status shareable(EventHandle event);  // invalid_handle: it was not created for other processes
 Status record(EventHandle event, StreamHandle stream);
 Status wait(StreamHandle stream, EventHandle event);
+// In a capture only: the graph records the event, or waits for it, whenever it is launched.
+Status record_by_graph(EventHandle event, StreamHandle stream);
+Status wait_by_graph(StreamHandle stream, EventHandle event);
 Status query_event(EventHandle event);
 Status synchronize_event(EventHandle event);
 Status elapsed(EventHandle from, EventHandle to, float& milliseconds);
@@ -57,10 +65,10 @@ Status launch(const Graph& graph, StreamHandle stream);
 // the captures concerned, unless no capture forbids it or the thread has relaxed the rule.
 Status unsafe_call();
 
-// An access of work on this stream, for the hazard detector.
+// For the hazard detector: what the stream knows now, and that the device keeps its further work behind such a point.
+Ordering known(StreamHandle stream);
+void follow(StreamHandle stream, const Ordering& earlier);
+// An access of work on this stream.
 void touch(StreamHandle stream, std::uintptr_t at, std::size_t size, bool write);
-
-std::size_t live_streams();
-std::size_t live_events();
 
 }  // namespace gmlake::device::timeline

@@ -64,6 +64,11 @@ inline Result code(device::Status status) {
 
 // One attribute of a card, by CUDA's number; 0 for those that it does not have.
 int attribute(int number, int device);
+// Whether a kernel can be launched in that many blocks of that many threads, by CUDA's limits.
+struct Dimensions {
+  unsigned x, y, z;
+};
+bool launchable(Dimensions grid, Dimensions block);
 // The context of a device: a token, since a process has one per device and no state in it.
 Context context_of(int device);
 

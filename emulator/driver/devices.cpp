@@ -42,14 +42,15 @@ namespace {
 // What differs between generations, from CUDA's table of compute capabilities.
 struct Generation {
   int threads, shared, shared_per_block;  // of a multiprocessor; the most that one block can ask for
+  int blocks;
 };
 
 Generation generation() {
   const int capability = configuration().capability_major * 10 + configuration().capability_minor;
-  if (capability < 80) return {1024, 65536, 65536};
-  if (capability == 80) return {2048, 167936, 166912};
-  if (capability < 90 || capability >= 120) return {1536, 102400, 101376};
-  return {2048, 233472, 232448};
+  if (capability < 80) return {1024, 65536, 65536, 16};
+  if (capability == 80) return {2048, 167936, 166912, 32};
+  if (capability < 90 || capability >= 120) return {1536, 102400, 101376, 24};
+  return {2048, 233472, 232448, 32};
 }
 
 }  // namespace
@@ -123,12 +124,21 @@ int attribute(int number, int device) {
     case 97:
       return generation().shared_per_block;
     case 106:
-      return 32;  // blocks per multiprocessor
+      return generation().blocks;
     case 119:
       return file_descriptor;  // handle types of memory pools
     default:
       return 0;
   }
+}
+
+bool launchable(Dimensions grid, Dimensions block) {
+  const auto within = [](unsigned count, int limit) {
+    return count >= 1 && count <= static_cast<unsigned>(attribute(limit, 0));
+  };
+  const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
+  return within(grid.x, 5) && within(grid.y, 6) && within(grid.z, 7) && within(block.x, 2) && within(block.y, 3) &&
+         within(block.z, 4) && threads <= static_cast<unsigned>(attribute(1, 0));
 }
 
 }  // namespace gmlake::driver
@@ -189,7 +199,7 @@ GMLAKE_EXPORT Result cuDeviceGetAttribute(int* value, int number, Device device)
 
 GMLAKE_EXPORT Result cuDeviceCanAccessPeer(int* can, Device device, Device peer) {
   if (!exists(device) || !exists(peer)) return code(Status::invalid_device);
-  *can = device != peer;
+  *can = peers::reachable(device, peer);
   return 0;
 }
 
@@ -260,8 +270,8 @@ GMLAKE_EXPORT Result cuCtxSynchronize() {
 }
 
 GMLAKE_EXPORT Result cuCtxGetStreamPriorityRange(int* least, int* greatest) {
-  if (least != nullptr) *least = 0;
-  if (greatest != nullptr) *greatest = -5;
+  if (least != nullptr) *least = timeline::least_priority;
+  if (greatest != nullptr) *greatest = timeline::greatest_priority;
   return 0;
 }
 

@@ -29,6 +29,25 @@ Status allocate(Pointer* pointer, std::size_t size) {
   return status;
 }
 
+// What an attribute is of a pointer that does not have it, where several are asked at once.
+void unknown(void* value, PointerAttribute attribute) {
+  switch (attribute) {
+    case PointerAttribute::context:
+    case PointerAttribute::device_pointer:
+    case PointerAttribute::host_pointer:
+    case PointerAttribute::buffer_id:
+    case PointerAttribute::range_start:
+    case PointerAttribute::range_size:
+      *static_cast<std::uint64_t*>(value) = 0;
+      break;
+    case PointerAttribute::device_ordinal:
+      *static_cast<int*>(value) = -2;
+      break;
+    default:
+      *static_cast<unsigned*>(value) = 0;
+  }
+}
+
 }  // namespace
 
 GMLAKE_EXPORT Result cuMemGetAllocationGranularity(std::size_t* size, const AllocationProperties* properties, int) {
@@ -69,8 +88,15 @@ GMLAKE_EXPORT Result cuMemUnmap(Pointer pointer, std::size_t size) {
 
 GMLAKE_EXPORT Result cuMemSetAccess(Pointer pointer, std::size_t size, const AccessDescription* accesses,
                                     std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i)
-    if (accesses[i].location.type != 1 || !exists(accesses[i].location.id)) return code(Status::invalid_device);
+  memory::Address base = 0;
+  memory::Range range;
+  if (!memory::describe(at(pointer), base, range)) return code(Status::invalid_value);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Location& location = accesses[i].location;
+    if (location.type != 1 || !exists(location.id)) return code(Status::invalid_device);
+    const Status refused = peers::connect(range.device, location.id);
+    if (refused != Status::success) return code(refused);
+  }
   for (std::size_t i = 0; i < count; ++i) {
     const Status status = memory::set_access(at(pointer), size, accesses[i].location.id, accesses[i].flags != 0);
     if (status != Status::success) return code(status);
@@ -128,6 +154,7 @@ GMLAKE_EXPORT Result cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total
 }
 
 GMLAKE_EXPORT Result cuMemHostAlloc(void** pointer, std::size_t size, unsigned) {
+  if (const Status refused = timeline::unsafe_call(); refused != Status::success) return code(refused);
   memory::Address address = 0;
   const Status status = memory::allocate_host(size, address);
   if (status == Status::success) *pointer = gmlake::device::pointer(address);
@@ -138,14 +165,17 @@ GMLAKE_EXPORT Result cuMemAllocHost_v2(void** pointer, std::size_t size) {
 }
 
 GMLAKE_EXPORT Result cuMemFreeHost(void* pointer) {
+  if (const Status refused = timeline::unsafe_call(); refused != Status::success) return code(refused);
   return code(memory::free_host(address(pointer)));
 }
 
 GMLAKE_EXPORT Result cuMemHostRegister_v2(void* pointer, std::size_t size, unsigned) {
+  if (const Status refused = timeline::unsafe_call(); refused != Status::success) return code(refused);
   return code(memory::register_host(address(pointer), size));
 }
 
 GMLAKE_EXPORT Result cuMemHostUnregister(void* pointer) {
+  if (const Status refused = timeline::unsafe_call(); refused != Status::success) return code(refused);
   return code(memory::unregister_host(address(pointer)));
 }
 
@@ -212,7 +242,10 @@ GMLAKE_EXPORT Result cuPointerGetAttributes(unsigned count, PointerAttribute* at
                                             Pointer pointer) {
   for (unsigned i = 0; i < count; ++i) {
     const Result result = cuPointerGetAttribute(values[i], attributes[i], pointer);
-    if (result != 0) return result;
+    if (result == code(Status::invalid_value))
+      unknown(values[i], attributes[i]);
+    else if (result != 0)
+      return result;
   }
   return 0;
 }

@@ -10,6 +10,11 @@ namespace {
 
 // What a module or function handle points to: kernels do nothing, so one token serves all.
 int token;
+constexpr unsigned external = 1;  // of an event that a graph records, or waits for, when it is launched
+
+Result launch(Dimensions grid, Dimensions block, Stream stream) {
+  return code(launchable(grid, block) ? kernel(stream) : Status::invalid_value);
+}
 
 }  // namespace
 
@@ -28,8 +33,9 @@ GMLAKE_EXPORT Result cuStreamQuery(Stream stream) {
 GMLAKE_EXPORT Result cuStreamSynchronize(Stream stream) {
   return code(timeline::synchronize(stream));
 }
-GMLAKE_EXPORT Result cuStreamWaitEvent(Stream stream, Event event, unsigned) {
-  return code(timeline::wait(stream, event));
+GMLAKE_EXPORT Result cuStreamWaitEvent(Stream stream, Event event, unsigned flags) {
+  if (flags > external) return code(Status::invalid_value);
+  return code(flags == external ? timeline::wait_by_graph(stream, event) : timeline::wait(stream, event));
 }
 
 GMLAKE_EXPORT Result cuStreamGetPriority(Stream stream, int* priority) {
@@ -51,8 +57,8 @@ GMLAKE_EXPORT Result cuStreamGetCtx(Stream stream, Context* context) {
   return code(status);
 }
 
-GMLAKE_EXPORT Result cuEventCreate(Event* event, unsigned) {
-  return code(timeline::create_event(*event));
+GMLAKE_EXPORT Result cuEventCreate(Event* event, unsigned flags) {
+  return code(timeline::create_event(current_device(), flags, *event));
 }
 GMLAKE_EXPORT Result cuEventDestroy_v2(Event event) {
   return code(timeline::destroy_event(event));
@@ -60,8 +66,9 @@ GMLAKE_EXPORT Result cuEventDestroy_v2(Event event) {
 GMLAKE_EXPORT Result cuEventRecord(Event event, Stream stream) {
   return code(timeline::record(event, stream));
 }
-GMLAKE_EXPORT Result cuEventRecordWithFlags(Event event, Stream stream, unsigned) {
-  return cuEventRecord(event, stream);
+GMLAKE_EXPORT Result cuEventRecordWithFlags(Event event, Stream stream, unsigned flags) {
+  if (flags > external) return code(Status::invalid_value);
+  return code(flags == external ? timeline::record_by_graph(event, stream) : timeline::record(event, stream));
 }
 GMLAKE_EXPORT Result cuEventQuery(Event event) {
   return code(timeline::query_event(event));
@@ -102,20 +109,22 @@ GMLAKE_EXPORT Result cuThreadExchangeStreamCaptureMode(int* mode) {
   return 0;
 }
 
-GMLAKE_EXPORT Result cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                                    Stream stream, void**, void**) {
-  return code(kernel(stream));
+GMLAKE_EXPORT Result cuLaunchKernel(void*, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                                    unsigned block_y, unsigned block_z, unsigned, Stream stream, void**, void**) {
+  return launch({grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, stream);
 }
-GMLAKE_EXPORT Result cuLaunchCooperativeKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                                               unsigned, Stream stream, void**) {
-  return code(kernel(stream));
+GMLAKE_EXPORT Result cuLaunchCooperativeKernel(void*, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                               unsigned block_x, unsigned block_y, unsigned block_z, unsigned,
+                                               Stream stream, void**) {
+  return launch({grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, stream);
 }
 struct LaunchConfiguration {
-  unsigned grid[3], block[3], shared;
+  Dimensions grid, block;
+  unsigned shared;
   Stream stream;
 };
-GMLAKE_EXPORT Result cuLaunchKernelEx(const LaunchConfiguration* launch, void*, void**, void**) {
-  return code(kernel(launch->stream));
+GMLAKE_EXPORT Result cuLaunchKernelEx(const LaunchConfiguration* how, void*, void**, void**) {
+  return launch(how->grid, how->block, how->stream);
 }
 GMLAKE_EXPORT Result cuLaunchHostFunc(Stream stream, void (*function)(void*), void* argument) {
   return code(enqueue(stream, 0, [=] { function(argument); }));

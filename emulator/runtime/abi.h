@@ -6,16 +6,14 @@
 #include <cstdint>
 
 #include "device/device.h"
+#include "driver/abi.h"
 
 namespace gmlake::runtime {
 
 using Error = int;
 using Stream = void*;
 using Event = void*;
-
-struct Dimensions {
-  unsigned x, y, z;
-};
+using driver::Dimensions;
 
 struct PointerAttributes {
   int type;  // 0: not known, 1: host, 2: device, 3: managed

@@ -2,7 +2,6 @@
 #include <atomic>
 #include <cstdio>
 
-#include "driver/abi.h"
 #include "runtime/abi.h"
 
 using namespace gmlake::device;
@@ -13,7 +12,7 @@ namespace {
 
 constexpr int version = 13000;
 thread_local Error last = 0;
-std::atomic<std::uint64_t> peers[most_devices];
+std::atomic<std::uint64_t> enabled_peers[most_devices];
 
 }  // namespace
 
@@ -96,8 +95,8 @@ GMLAKE_EXPORT Error cudaDeviceGetAttribute(int* value, int number, int device) {
   return 0;
 }
 GMLAKE_EXPORT Error cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  if (least != nullptr) *least = 0;
-  if (greatest != nullptr) *greatest = -5;
+  if (least != nullptr) *least = timeline::least_priority;
+  if (greatest != nullptr) *greatest = timeline::greatest_priority;
   return 0;
 }
 GMLAKE_EXPORT Error cudaDeviceGetPCIBusId(char* text, int size, int device) {
@@ -108,19 +107,21 @@ GMLAKE_EXPORT Error cudaDeviceGetPCIBusId(char* text, int size, int device) {
 
 GMLAKE_EXPORT Error cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   if (!exists(device) || !exists(peer)) return result(Status::invalid_device);
-  *can = device != peer;
+  *can = peers::reachable(device, peer);
   return 0;
 }
 GMLAKE_EXPORT Error cudaDeviceEnablePeerAccess(int peer, unsigned) {
   if (!exists(peer) || peer == current_device()) return result(Status::invalid_device);
+  if (!peers::reachable(current_device(), peer)) return result(Status::peer_access_unsupported);
+  if (const Status refused = peers::connect(current_device(), peer); refused != Status::success) return result(refused);
   const std::uint64_t bit = std::uint64_t{1} << peer;
-  const bool enabled = (peers[current_device()].fetch_or(bit) & bit) != 0;
+  const bool enabled = (enabled_peers[current_device()].fetch_or(bit) & bit) != 0;
   return enabled ? result(Status::peer_access_already_enabled) : 0;
 }
 GMLAKE_EXPORT Error cudaDeviceDisablePeerAccess(int peer) {
   if (!exists(peer)) return result(Status::invalid_device);
   const std::uint64_t bit = std::uint64_t{1} << peer;
-  const bool enabled = (peers[current_device()].fetch_and(~bit) & bit) != 0;
+  const bool enabled = (enabled_peers[current_device()].fetch_and(~bit) & bit) != 0;
   return enabled ? 0 : result(Status::peer_access_not_enabled);
 }
 

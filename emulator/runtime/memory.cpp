@@ -53,6 +53,7 @@ GMLAKE_EXPORT Error cudaFree(void* at) {
 GMLAKE_EXPORT Error cudaHostAlloc(void** at, std::size_t size, unsigned) {
   *at = nullptr;
   if (size == 0) return 0;
+  if (const Status refused = timeline::unsafe_call(); refused != Status::success) return result(refused);
   memory::Address place = 0;
   const Status status = memory::allocate_host(size, place);
   *at = pointer(place);
@@ -62,12 +63,16 @@ GMLAKE_EXPORT Error cudaMallocHost(void** at, std::size_t size) {
   return cudaHostAlloc(at, size, 0);
 }
 GMLAKE_EXPORT Error cudaFreeHost(void* at) {
-  return at == nullptr ? 0 : result(memory::free_host(address(at)));
+  if (at == nullptr) return 0;
+  if (const Status refused = timeline::unsafe_call(); refused != Status::success) return result(refused);
+  return result(memory::free_host(address(at)));
 }
 GMLAKE_EXPORT Error cudaHostRegister(void* at, std::size_t size, unsigned) {
+  if (const Status refused = timeline::unsafe_call(); refused != Status::success) return result(refused);
   return result(memory::register_host(address(at), size));
 }
 GMLAKE_EXPORT Error cudaHostUnregister(void* at) {
+  if (const Status refused = timeline::unsafe_call(); refused != Status::success) return result(refused);
   return result(memory::unregister_host(address(at)));
 }
 GMLAKE_EXPORT Error cudaHostGetDevicePointer(void** device_pointer, void* at, unsigned) {
@@ -104,8 +109,10 @@ GMLAKE_EXPORT Error cudaMemcpy(void* to, const void* from, std::size_t size, int
 GMLAKE_EXPORT Error cudaMemcpyAsync(void* to, const void* from, std::size_t size, int, Stream stream) {
   return result(copy(to, from, size, stream, false));
 }
-GMLAKE_EXPORT Error cudaMemcpyPeerAsync(void* to, int, const void* from, int, std::size_t size, Stream stream) {
-  return result(copy(to, from, size, stream, false));
+GMLAKE_EXPORT Error cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, std::size_t size,
+                                        Stream stream) {
+  if (!exists(to_device) || !exists(from_device)) return result(Status::invalid_device);
+  return result(copy_between_peers(to, from, size, stream));
 }
 GMLAKE_EXPORT Error cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
                                       std::size_t width, std::size_t height, int, Stream stream) {
@@ -133,8 +140,10 @@ GMLAKE_EXPORT Error cudaMallocAsync(void** at, std::size_t size, Stream stream) 
   if (const Status status = timeline::capture_info(stream, capture, id, graph); status != Status::success)
     return result(status);
   if (capture != timeline::CaptureStatus::none) return gmlake_device_unimplemented("cudaMallocAsync in a capture", 801);
+  timeline::StreamProperties owner{};
+  if (const Status status = timeline::properties(stream, owner); status != Status::success) return result(status);
   memory::Address place = 0;
-  const Status status = pool::allocate(current_device(), size, stream, place);
+  const Status status = pool::allocate(owner.device, size, stream, place);
   *at = pointer(place);
   return result(status);
 }
@@ -191,8 +200,17 @@ GMLAKE_EXPORT Error cudaMemPoolTrimTo(void* pool, std::size_t keep) {
   pool::trim(device_of(pool), keep);
   return 0;
 }
-GMLAKE_EXPORT Error cudaMemPoolSetAccess(void* pool, const void*, std::size_t) {
-  return is_pool(pool) ? 0 : result(Status::invalid_value);
+GMLAKE_EXPORT Error cudaMemPoolSetAccess(void* pool, const gmlake::driver::AccessDescription* accesses,
+                                         std::size_t count) {
+  if (!is_pool(pool)) return result(Status::invalid_value);
+  for (std::size_t i = 0; i < count; ++i) {
+    const int device = accesses[i].location.id;
+    if (accesses[i].location.type != 1 || !exists(device)) return result(Status::invalid_device);
+    if (const Status refused = pool::set_access(device_of(pool), device, accesses[i].flags != 0);
+        refused != Status::success)
+      return result(refused);
+  }
+  return 0;
 }
 
 // No graph owns memory here.

@@ -3,7 +3,6 @@
 
 #include <cstdio>
 
-#include "driver/abi.h"
 #include "runtime/abi.h"
 
 using namespace gmlake::device;

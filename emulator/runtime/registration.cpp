@@ -6,7 +6,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "driver/abi.h"
 #include "runtime/abi.h"
 #include "runtime/images.h"
 
@@ -52,6 +51,15 @@ Status symbol(const void* host_variable, memory::Address& at, std::size_t& size)
   return Status::success;
 }
 
+// A kernel is launched on streams of the current device only.
+Error launch(Dimensions grid, Dimensions block, Stream stream) {
+  if (!gmlake::driver::launchable(grid, block)) return result(Status::invalid_configuration);
+  timeline::StreamProperties properties{current_device(), 0, 0, 0};
+  const Status status = stream == nullptr ? Status::success : timeline::properties(stream, properties);
+  if (status != Status::success) return result(status);
+  return result(properties.device == current_device() ? kernel(stream) : Status::invalid_handle);
+}
+
 }  // namespace
 
 GMLAKE_EXPORT void** __cudaRegisterFatBinary(void* fat_binary) {
@@ -95,18 +103,20 @@ GMLAKE_EXPORT Error __cudaPopCallConfiguration(Dimensions* grid, Dimensions* blo
   return 0;
 }
 
-GMLAKE_EXPORT Error __cudaLaunchKernel(const void*, Dimensions, Dimensions, void**, std::size_t, Stream stream) {
-  return result(kernel(stream));
+GMLAKE_EXPORT Error __cudaLaunchKernel(const void*, Dimensions grid, Dimensions block, void**, std::size_t,
+                                       Stream stream) {
+  return launch(grid, block, stream);
 }
-GMLAKE_EXPORT Error cudaLaunchKernel(const void*, Dimensions, Dimensions, void**, std::size_t, Stream stream) {
-  return result(kernel(stream));
+GMLAKE_EXPORT Error cudaLaunchKernel(const void*, Dimensions grid, Dimensions block, void**, std::size_t,
+                                     Stream stream) {
+  return launch(grid, block, stream);
 }
-GMLAKE_EXPORT Error cudaLaunchCooperativeKernel(const void*, Dimensions, Dimensions, void**, std::size_t,
+GMLAKE_EXPORT Error cudaLaunchCooperativeKernel(const void*, Dimensions grid, Dimensions block, void**, std::size_t,
                                                 Stream stream) {
-  return result(kernel(stream));
+  return launch(grid, block, stream);
 }
-GMLAKE_EXPORT Error cudaLaunchKernelExC(const LaunchConfiguration* launch, const void*, void**) {
-  return result(kernel(launch->stream));
+GMLAKE_EXPORT Error cudaLaunchKernelExC(const LaunchConfiguration* how, const void*, void**) {
+  return launch(how->grid, how->block, how->stream);
 }
 
 GMLAKE_EXPORT Error cudaLaunchHostFunc(Stream stream, void (*function)(void*), void* argument) {

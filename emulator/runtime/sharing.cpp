@@ -54,7 +54,8 @@ GMLAKE_EXPORT Error cudaIpcCloseMemHandle(void* at) {
   return result(memory::free(address(at)));
 }
 
-GMLAKE_EXPORT Error cudaIpcGetEventHandle(SharedHandle* handle, Event) {
+GMLAKE_EXPORT Error cudaIpcGetEventHandle(SharedHandle* handle, Event event) {
+  if (const Status refused = timeline::shareable(event); refused != Status::success) return result(refused);
   *handle = {};
   std::memcpy(handle->bytes, &mark, sizeof mark);
   return 0;
@@ -62,5 +63,5 @@ GMLAKE_EXPORT Error cudaIpcGetEventHandle(SharedHandle* handle, Event) {
 
 GMLAKE_EXPORT Error cudaIpcOpenEventHandle(Event* event, SharedHandle handle) {
   if (std::memcmp(handle.bytes, &mark, sizeof mark) != 0) return result(Status::invalid_value);
-  return result(timeline::create_event(*event));
+  return result(timeline::create_shared_event(current_device(), *event));
 }

@@ -9,6 +9,7 @@ using namespace gmlake::runtime;
 namespace {
 
 using GraphHandle = Graph*;
+constexpr unsigned external = 1;  // of an event that a graph records, or waits for, when it is launched
 
 struct CaptureInfo {
   timeline::CaptureStatus status{};
@@ -40,8 +41,9 @@ GMLAKE_EXPORT Error cudaStreamQuery(Stream stream) {
 GMLAKE_EXPORT Error cudaStreamSynchronize(Stream stream) {
   return result(timeline::synchronize(stream));
 }
-GMLAKE_EXPORT Error cudaStreamWaitEvent(Stream stream, Event event, unsigned) {
-  return result(timeline::wait(stream, event));
+GMLAKE_EXPORT Error cudaStreamWaitEvent(Stream stream, Event event, unsigned flags) {
+  if (flags > external) return result(Status::invalid_value);
+  return result(flags == external ? timeline::wait_by_graph(stream, event) : timeline::wait(stream, event));
 }
 GMLAKE_EXPORT Error cudaStreamGetPriority(Stream stream, int* priority) {
   return result(stream_property(stream, &timeline::StreamProperties::priority, priority));
@@ -53,11 +55,11 @@ GMLAKE_EXPORT Error cudaStreamGetId(Stream stream, unsigned long long* id) {
   return result(stream_property(stream, &timeline::StreamProperties::id, id));
 }
 
-GMLAKE_EXPORT Error cudaEventCreateWithFlags(Event* event, unsigned) {
-  return result(timeline::create_event(*event));
+GMLAKE_EXPORT Error cudaEventCreateWithFlags(Event* event, unsigned flags) {
+  return result(timeline::create_event(current_device(), flags, *event));
 }
 GMLAKE_EXPORT Error cudaEventCreate(Event* event) {
-  return result(timeline::create_event(*event));
+  return cudaEventCreateWithFlags(event, 0);
 }
 GMLAKE_EXPORT Error cudaEventDestroy(Event event) {
   return result(timeline::destroy_event(event));
@@ -66,11 +68,8 @@ GMLAKE_EXPORT Error cudaEventRecord(Event event, Stream stream) {
   return result(timeline::record(event, stream));
 }
 GMLAKE_EXPORT Error cudaEventRecordWithFlags(Event event, Stream stream, unsigned flags) {
-  constexpr unsigned external = 1;  // an event that a captured graph records when it is launched
-  CaptureInfo info;
-  if (flags == external && capture_info(stream, info) == Status::success && info.graph != nullptr)
-    return gmlake_device_unimplemented("cudaEventRecordWithFlags(external) in a capture", 801);
-  return cudaEventRecord(event, stream);
+  if (flags > external) return result(Status::invalid_value);
+  return result(flags == external ? timeline::record_by_graph(event, stream) : timeline::record(event, stream));
 }
 GMLAKE_EXPORT Error cudaEventQuery(Event event) {
   return result(timeline::query_event(event));

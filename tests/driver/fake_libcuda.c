@@ -53,6 +53,7 @@ SUCCEEDS(cuEventRecord)
 SUCCEEDS(cuEventQuery)
 SUCCEEDS(cuEventSynchronize)
 SUCCEEDS(cuStreamWaitEvent)
+SUCCEEDS(cuStreamSynchronize)
 SUCCEEDS(cuStreamIsCapturing)
 #ifndef WITHOUT_CAPTURE_MODE
 SUCCEEDS(cuThreadExchangeStreamCaptureMode)

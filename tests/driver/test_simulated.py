@@ -310,3 +310,22 @@ class TestTime:
         assert driver.is_capturing(8) == (OK, False)
         driver.set_capturing(7, False)
         assert driver.is_capturing(7) == (OK, False)
+
+    def test_an_event_of_a_capture_draws_in_who_waits_and_tells_nothing(self) -> None:
+        driver = SimulatedDriver()
+        _, event = driver.create_event()
+        _, outside = driver.create_event()
+        assert driver.record(outside, 8) == OK
+        driver.capture_at_next_call(7)
+        assert driver.is_capturing(7) == (OK, False)
+        assert driver.record(event, 7) == OK
+        assert driver.is_capturing(7) == (OK, True)
+        assert [driver.query(event), driver.synchronize(event)] == [Status.unknown] * 2
+        assert driver.wait(7, outside) == Status.unknown
+        assert driver.wait(8, event) == OK
+        assert driver.is_capturing(8) == (OK, True)
+        for stream in (7, 8):
+            driver.set_capturing(stream, False)
+        assert driver.query(event) == Status.unknown
+        assert driver.record(event, 7) == OK
+        assert driver.query(event) == OK

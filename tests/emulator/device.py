@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,8 @@ from gmlake import _core
 OK, INVALID_VALUE, OUT_OF_MEMORY, NOT_READY, ILLEGAL_ADDRESS = 0, 1, 2, 600, 700
 INVALID_DEVICE, INVALID_HANDLE, ILLEGAL_STATE, NOT_SUPPORTED = 101, 400, 401, 801
 CAPTURE_UNSUPPORTED, CAPTURE_INVALIDATED, CAPTURE_UNJOINED, CAPTURE_ISOLATION = 900, 901, 904, 905
-CAPTURED_EVENT = 907
+CAPTURE_MERGE, CAPTURE_IMPLICIT, CAPTURED_EVENT, CAPTURE_WRONG_THREAD = 902, 906, 907, 908
+INVALID_CONFIGURATION = 9
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
 
 GRANULE = 2 << 20
@@ -36,6 +40,12 @@ class Access(ctypes.Structure):
     """CUmemAccessDesc."""
 
     _fields_ = (("location_type", ctypes.c_int), ("device", ctypes.c_int), ("flags", ctypes.c_int))
+
+
+class Dimensions(ctypes.Structure):
+    """dim3."""
+
+    _fields_ = (("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint))
 
 
 class Device:
@@ -87,3 +97,9 @@ class Device:
     def write(self, at: int, data: bytes) -> int:
         """Copied to the device by the device."""
         return self.call("cuMemcpyHtoD_v2", at, data, len(data))
+
+
+def run(configuration: str, program: str) -> None:
+    """A program on a machine of its own, with `device` and every name of the helper module at hand."""
+    head = f"from tests.emulator.device import *\ndevice = Device({configuration!r})\n"
+    subprocess.run([sys.executable, "-c", head + textwrap.dedent(program)], check=True, timeout=60)

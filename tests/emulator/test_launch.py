@@ -50,7 +50,8 @@ def test_the_native_library_is_told_the_card() -> None:
     assert entries["memory"] == "85028896768"
     assert (entries["capability"], entries["multiprocessors"], entries["count"]) == ("9.0", "132", "4")
     assert (entries["kernel_us"], entries["leaks"], entries["session"]) == ("2.5", "1", str(SESSION))
-    assert not {"compute", "hazards", "world_size", "rank"} & set(entries)
+    assert not {"compute", "hazards", "world_size", "rank", "peers"} & set(entries)
+    assert text(Plan(SESSION, find_device("rtx4090-24g")))["peers"] == "0"
 
 
 def test_an_emulated_child(installed: Path) -> None:

@@ -124,6 +124,17 @@ class TestCopies:
         assert device.write(at, b"x") == ILLEGAL_ADDRESS
         assert device.call("cuMemAddressFree", at, GRANULE) == OK
 
+    def test_nothing_is_copied_to_or_from_nowhere(self, device: Device) -> None:
+        at = device.made("cuMemAlloc_v2", GRANULE)
+        assert device.call("cuMemcpyHtoD_v2", 0, b"text", 4) == INVALID_VALUE
+        assert device.call("cuMemcpyHtoD_v2", at, None, 4) == INVALID_VALUE
+        assert device.call("cuMemcpyHtoD_v2", 0, None, 0) == OK
+        assert device.call("cuMemFree_v2", at) == OK
+        buffer = ctypes.create_string_buffer(b"text")
+        for where in (0, ctypes.addressof(buffer)):
+            assert device.call("cuMemsetD8_v2", where, ctypes.c_ubyte(1), 1) == INVALID_VALUE
+        assert buffer.value == b"text"
+
     def test_a_copy_across_the_end_of_access(self, device: Device) -> None:
         at = device.made("cuMemAddressReserve", 2 * GRANULE, 0, 0, 0)
         _, handle = device.create(GRANULE)
@@ -206,6 +217,15 @@ class TestAllocations:
         assert device.call("cuMemFreeHost", at) == OK
         assert device.call("cuMemFreeHost", at) == INVALID_VALUE
 
+    def test_attributes_of_memory_that_the_device_does_not_have(self, device: Device) -> None:
+        buffer, kind, number = ctypes.create_string_buffer(8), ctypes.c_uint(7), ctypes.c_int(7)
+        kinds = (ctypes.c_int * 2)(2, 9)
+        values = (ctypes.c_void_p * 2)(ctypes.addressof(kind), ctypes.addressof(number))
+        at = ctypes.addressof(buffer)
+        assert device.call("cuPointerGetAttribute", ctypes.byref(kind), 2, at) == INVALID_VALUE
+        assert device.call("cuPointerGetAttributes", 2, kinds, values, at) == OK
+        assert (kind.value, number.value) == (0, -2)
+
     def test_registered_memory(self, device: Device) -> None:
         buffer = ctypes.create_string_buffer(8192)
         at = ctypes.addressof(buffer)
@@ -240,6 +260,27 @@ class TestPool:
         assert device.call("cudaMemPoolTrimTo", pool, 0) == OK
         assert self.attribute(device, 5) == 0
         assert device.call("cudaStreamDestroy", stream) == OK
+
+    def test_memory_is_of_the_stream_s_device(self, device: Device) -> None:
+        device.call("cudaSetDevice", 1)
+        stream, pool = device.made("cudaStreamCreate"), device.made("cudaDeviceGetDefaultMemPool", 1)
+        device.call("cudaSetDevice", 0)
+        block, number = device.made("cudaMallocAsync", 1000, stream), ctypes.c_int(7)
+        assert device.call("cuPointerGetAttribute", ctypes.byref(number), 9, block) == OK
+        assert number.value == 1
+        assert device.call("cudaFreeAsync", block, stream) == OK
+        assert device.call("cudaMemPoolTrimTo", pool, 0) == OK
+
+    def test_the_pool_orders_streams_that_get_each_other_s_memory(self, device: Device) -> None:
+        streams = [device.made("cudaStreamCreateWithFlags", 1) for _ in range(2)]
+        before, places = device.call("gmlake_device_hazards"), set()
+        for stream in streams:
+            block = device.made("cudaMallocAsync", 1000, stream)
+            places.add(block)
+            assert device.call("cudaMemsetAsync", block, 1, 1000, stream) == OK
+            assert device.call("cudaFreeAsync", block, stream) == OK
+        assert (len(places), device.call("gmlake_device_hazards")) == (1, before)
+        assert device.call("cudaMemPoolTrimTo", device.made("cudaDeviceGetDefaultMemPool", 0), 0) == OK
 
     def test_a_full_device_gets_free_segments_back_first(self, device: Device) -> None:
         first = device.made("cudaMallocAsync", MEMORY // 2 + GRANULE, 0)

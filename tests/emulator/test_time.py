@@ -5,34 +5,34 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
-import textwrap
 import threading
 
 import pytest
 
 from tests.emulator.device import (
+    CAPTURE_IMPLICIT,
     CAPTURE_INVALIDATED,
     CAPTURE_ISOLATION,
+    CAPTURE_MERGE,
     CAPTURE_UNJOINED,
     CAPTURE_UNSUPPORTED,
+    CAPTURE_WRONG_THREAD,
     CAPTURED_EVENT,
     GLOBAL,
     GRANULE,
     ILLEGAL_STATE,
+    INVALID_CONFIGURATION,
     INVALID_HANDLE,
+    INVALID_VALUE,
     OK,
     RELAXED,
     THREAD_LOCAL,
     Device,
+    Dimensions,
+    run,
 )
 
 NON_BLOCKING = 1
-
-
-def run(configuration: str, program: str) -> None:
-    """A program on a machine of its own, with `device` and every name of the helper module at hand."""
-    head = f"from tests.emulator.device import *\ndevice = Device({configuration!r})\n"
-    subprocess.run([sys.executable, "-c", head + textwrap.dedent(program)], check=True, timeout=60)
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def streams(device: Device) -> tuple[int, int]:
 
 
 def kernel(device: Device, stream: int) -> int:
-    zero = ctypes.c_uint(0)
-    return device.call("cuLaunchKernel", 0, *[zero] * 7, stream, 0, 0)
+    one = ctypes.c_uint(1)
+    return device.call("cuLaunchKernel", 0, *[one] * 7, stream, 0, 0)
 
 
 class TestTime:
@@ -54,10 +54,10 @@ class TestTime:
             begin = time.monotonic()
             stream, event = device.made("cuStreamCreate", 1), device.made("cuEventCreate", 0)
             early = device.made("cuEventCreate", 0)
-            zero = ctypes.c_uint(0)
+            one = ctypes.c_uint(1)
             device.call("cuEventRecord", early, stream)
             for _ in range(5):
-                device.call("cuLaunchKernel", 0, *[zero] * 7, stream, 0, 0)
+                device.call("cuLaunchKernel", 0, *[one] * 7, stream, 0, 0)
             device.call("cuEventRecord", event, stream)
             assert device.call("cuEventQuery", early) == OK
             assert device.call("cuEventQuery", event) == NOT_READY
@@ -76,8 +76,8 @@ class TestTime:
         run(
             "kernel_us=50",
             """
-            event, zero = device.made("cuEventCreate", 0), ctypes.c_uint(0)
-            device.call("cuLaunchKernel", 0, *[zero] * 7, 0, 0, 0)
+            event, one = device.made("cuEventCreate", 0), ctypes.c_uint(1)
+            device.call("cuLaunchKernel", 0, *[one] * 7, 0, 0, 0)
             device.call("cuEventRecord", event, 0)
             polls = 0
             while device.call("cuEventQuery", event) == NOT_READY:
@@ -91,8 +91,8 @@ class TestTime:
             "kernel_us=100000",
             """
             first, second = (device.made("cuStreamCreate", 1) for _ in range(2))
-            event, zero = device.made("cuEventCreate", 0), ctypes.c_uint(0)
-            device.call("cuLaunchKernel", 0, *[zero] * 7, first, 0, 0)
+            event, one = device.made("cuEventCreate", 0), ctypes.c_uint(1)
+            device.call("cuLaunchKernel", 0, *[one] * 7, first, 0, 0)
             device.call("cuEventRecord", event, first)
             assert device.call("cuStreamQuery", second) == OK
             device.call("cuStreamWaitEvent", second, event, 0)
@@ -105,10 +105,10 @@ class TestTime:
             "kernel_us=100000",
             """
             free, blocking = device.made("cuStreamCreate", 1), device.made("cuStreamCreate", 0)
-            zero = ctypes.c_uint(0)
-            device.call("cuLaunchKernel", 0, *[zero] * 7, free, 0, 0)
+            one = ctypes.c_uint(1)
+            device.call("cuLaunchKernel", 0, *[one] * 7, free, 0, 0)
             assert device.call("cuStreamQuery", 0) == OK
-            device.call("cuLaunchKernel", 0, *[zero] * 7, blocking, 0, 0)
+            device.call("cuLaunchKernel", 0, *[one] * 7, blocking, 0, 0)
             assert device.call("cuStreamQuery", 0) == NOT_READY
             """,
         )
@@ -121,6 +121,38 @@ class TestTime:
         assert device.call("cuEventDestroy_v2", event) == INVALID_HANDLE
         assert device.call("cuStreamSynchronize", stream) == INVALID_HANDLE
         assert kernel(device, stream) == INVALID_HANDLE
+
+    def test_flags_and_priorities_of_streams(self, device: Device) -> None:
+        assert device.call("cudaStreamCreateWithFlags", ctypes.byref(ctypes.c_size_t()), 2) == INVALID_VALUE
+        priority = ctypes.c_int()
+        for wanted, given in ((-99, -5), (-3, -3), (1, 0)):
+            stream = device.made("cudaStreamCreateWithPriority", 1, ctypes.c_int(wanted))
+            assert device.call("cudaStreamGetPriority", stream, ctypes.byref(priority)) == OK
+            assert priority.value == given
+
+    @pytest.mark.parametrize(
+        ("grid", "block", "good"),
+        [
+            ((1, 1, 1), (1024, 1, 1), True),
+            ((2**31 - 1, 65535, 65535), (16, 1, 64), True),
+            ((0, 1, 1), (1, 1, 1), False),
+            ((2**31, 1, 1), (1, 1, 1), False),
+            ((1, 65536, 1), (1, 1, 1), False),
+            ((1, 1, 65536), (1, 1, 1), False),
+            ((1, 1, 1), (1, 0, 1), False),
+            ((1, 1, 1), (1025, 1, 1), False),
+            ((1, 1, 1), (1, 1, 65), False),
+            ((1, 1, 1), (64, 32, 1), False),
+        ],
+    )
+    def test_limits_of_a_launch(
+        self, device: Device, grid: tuple[int, ...], block: tuple[int, ...], good: bool
+    ) -> None:
+        numbers = [ctypes.c_uint(number) for number in (*grid, *block, 0)]
+        assert device.call("cuLaunchKernel", 0, *numbers, 0, 0, 0) == (OK if good else INVALID_VALUE)
+        dimensions = [Dimensions(*grid), Dimensions(*block)]
+        expected = OK if good else INVALID_CONFIGURATION
+        assert device.call("cudaLaunchKernel", 0, *dimensions, 0, 0, 0) == expected
 
 
 class TestCapture:
@@ -160,7 +192,6 @@ class TestCapture:
             assert device.call("cudaStreamIsCapturing", side, ctypes.byref(status)) == OK
             assert status.value == 1
             assert device.call("cuEventRecord", join, side) == OK
-            assert device.call("cuEventQuery", join) == CAPTURED_EVENT
             if comes_back:
                 assert device.call("cuStreamWaitEvent", origin, join, 0) == OK
             graph = ctypes.c_size_t()
@@ -170,6 +201,75 @@ class TestCapture:
                 assert device.call("cudaGraphDestroy", graph.value) == OK
             assert device.call("cudaStreamIsCapturing", side, ctypes.byref(status)) == OK
             assert status.value == 0
+
+    @pytest.mark.parametrize("call", ["cuEventQuery", "cuEventSynchronize"])
+    def test_asking_for_a_captured_event_spoils_the_capture(
+        self, device: Device, streams: tuple[int, int], call: str
+    ) -> None:
+        event = device.made("cuEventCreate", 0)
+        assert device.call("cudaStreamBeginCapture", streams[0], RELAXED) == OK
+        assert device.call("cuEventRecord", event, streams[0]) == OK
+        assert device.call(call, event) == CAPTURED_EVENT
+        assert self.end(device, streams[0]) == CAPTURE_INVALIDATED
+
+    def test_the_device_is_not_waited_for_during_a_capture(self, device: Device, streams: tuple[int, int]) -> None:
+        assert device.call("cudaStreamBeginCapture", streams[0], RELAXED) == OK
+        assert device.call("cudaDeviceSynchronize") == CAPTURE_UNSUPPORTED
+        assert self.end(device, streams[0]) == CAPTURE_INVALIDATED
+
+    def test_captures_do_not_merge(self, device: Device, streams: tuple[int, int]) -> None:
+        event = device.made("cuEventCreate", 0)
+        for stream in streams:
+            assert device.call("cudaStreamBeginCapture", stream, RELAXED) == OK
+        assert device.call("cuEventRecord", event, streams[0]) == OK
+        assert device.call("cuStreamWaitEvent", streams[1], event, 0) == CAPTURE_MERGE
+        assert [self.end(device, stream) for stream in streams] == [CAPTURE_INVALIDATED] * 2
+
+    def test_another_thread_ends_only_a_relaxed_capture(self, device: Device, streams: tuple[int, int]) -> None:
+        for mode, code in ((GLOBAL, CAPTURE_WRONG_THREAD), (THREAD_LOCAL, CAPTURE_WRONG_THREAD), (RELAXED, OK)):
+            assert device.call("cudaStreamBeginCapture", streams[0], mode) == OK
+            results: list[int] = []
+            thread = threading.Thread(target=lambda into: into.append(self.end(device, streams[0])), args=(results,))
+            thread.start()
+            thread.join()
+            assert results == [code]
+            if code != OK:
+                assert self.end(device, streams[0]) == OK
+
+    def test_the_default_stream_is_unusable_while_a_blocking_stream_captures(self, device: Device) -> None:
+        blocking, status = device.made("cuStreamCreate", 0), ctypes.byref(ctypes.c_int())
+        event, memory = device.made("cuEventCreate", 0), device.made("cuMemAlloc_v2", GRANULE)
+        uses = {
+            "cuEventRecord": (event, 0),
+            "cuStreamWaitEvent": (0, event, 0),
+            "cuStreamSynchronize": (0,),
+            "cuStreamQuery": (0,),
+            "cuMemsetD8Async": (memory, ctypes.c_ubyte(0), 1, 0),
+        }
+        for call, arguments in uses.items():
+            assert device.call("cudaStreamBeginCapture", blocking, RELAXED) == OK
+            for ask in ("cuStreamIsCapturing", "cudaStreamIsCapturing"):
+                assert device.call(ask, 0, status) == CAPTURE_IMPLICIT
+            assert self.end(device, blocking) == OK  # asking spoils nothing
+            assert device.call("cuStreamIsCapturing", 0, status) == OK
+            assert device.call("cudaStreamBeginCapture", blocking, RELAXED) == OK
+            assert device.call(call, *arguments) == CAPTURE_IMPLICIT
+            assert self.end(device, blocking) == CAPTURE_INVALIDATED
+        assert device.call("cuMemFree_v2", memory) == OK
+
+    def test_the_default_stream_does_not_mind_other_captures(self, device: Device, streams: tuple[int, int]) -> None:
+        event = device.made("cuEventCreate", 0)
+        assert device.call("cudaStreamBeginCapture", streams[0], RELAXED) == OK
+        assert device.call("cuStreamIsCapturing", 0, ctypes.byref(ctypes.c_int())) == OK
+        assert device.call("cuEventRecord", event, 0) == OK
+        assert self.end(device, streams[0]) == OK
+
+    def end(self, device: Device, stream: int) -> int:
+        graph = ctypes.c_size_t()
+        status = device.call("cudaStreamEndCapture", stream, ctypes.byref(graph))
+        if graph.value:
+            assert device.call("cudaGraphDestroy", graph.value) == OK
+        return status
 
     def test_work_from_outside_spoils_a_capture(self, device: Device, streams: tuple[int, int]) -> None:
         origin, other = streams
@@ -221,6 +321,40 @@ class TestCapture:
         assert device.call("cudaStreamEndCapture", streams[0], ctypes.byref(graph)) == expected
         if graph.value:
             assert device.call("cudaGraphDestroy", graph.value) == OK
+
+    @pytest.mark.parametrize("layer", ["cudaHostAlloc", "cudaHostRegister", "cuMemHostAlloc", "cuMemHostRegister_v2"])
+    def test_host_memory_is_not_pinned_during_capture(
+        self, device: Device, streams: tuple[int, int], layer: str
+    ) -> None:
+        buffer = ctypes.create_string_buffer(8)
+        assert device.call("cudaStreamBeginCapture", streams[0], GLOBAL) == OK
+        assert device.call(layer, buffer, 4096, 0) == CAPTURE_UNSUPPORTED
+        assert self.end(device, streams[0]) == CAPTURE_INVALIDATED
+
+    @pytest.mark.parametrize("layer", ["cu", "cuda"])
+    def test_events_that_a_graph_records_and_waits_for(self, layer: str) -> None:
+        run(
+            "kernel_us=1000",
+            f"""
+            one, graph, external = ctypes.c_uint(1), ctypes.c_size_t(), 1
+            stream, other = device.made("cuStreamCreate", 1), device.made("cuStreamCreate", 1)
+            before, after = device.made("cuEventCreate", 2), device.made("cuEventCreate", 2)
+            assert device.call("{layer}EventRecordWithFlags", after, stream, external) == INVALID_VALUE
+            assert device.call("{layer}StreamWaitEvent", stream, before, external) == INVALID_VALUE
+            assert device.call("cudaStreamBeginCapture", stream, GLOBAL) == OK
+            assert device.call("{layer}StreamWaitEvent", stream, before, external) == OK
+            assert device.call("{layer}EventRecordWithFlags", after, stream, external) == OK
+            assert device.call("cudaStreamEndCapture", stream, ctypes.byref(graph)) == OK
+            assert device.call("cuEventQuery", after) == OK  # nobody has recorded it
+            executable = device.made("cudaGraphInstantiateWithFlags", graph.value, 0)
+            device.call("cuLaunchKernel", 0, *[one] * 7, other, 0, 0)
+            device.call("cuEventRecord", before, other)
+            assert device.call("cudaGraphLaunch", executable, stream) == OK
+            assert device.call("cuEventQuery", after) == NOT_READY
+            assert device.call("cuEventSynchronize", after) == OK
+            assert device.call("cuEventQuery", before) == OK
+            """,
+        )
 
     def test_what_a_graph_retains_lives_as_long(self, device: Device, streams: tuple[int, int]) -> None:
         gone: list[int] = []

@@ -113,6 +113,7 @@ struct Functions {
   Result (*event_query)(EventHandle event);
   Result (*event_synchronize)(EventHandle event);
   Result (*stream_wait_event)(StreamHandle stream, EventHandle event, unsigned flags);
+  Result (*stream_synchronize)(StreamHandle stream);
   Result (*stream_is_capturing)(StreamHandle stream, int* status);
   Result (*exchange_capture_mode)(int* mode);
 };

@@ -52,6 +52,7 @@ Functions find_all(void* handle) {
   find(handle, "cuEventQuery", f.event_query);
   find(handle, "cuEventSynchronize", f.event_synchronize);
   find(handle, "cuStreamWaitEvent", f.stream_wait_event);
+  find(handle, "cuStreamSynchronize", f.stream_synchronize);
   find(handle, "cuStreamIsCapturing", f.stream_is_capturing);
   find(handle, "cuThreadExchangeStreamCaptureMode", f.exchange_capture_mode);
   return f;

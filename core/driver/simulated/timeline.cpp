@@ -21,19 +21,25 @@ Status Timeline::destroy(Event event) {
 Status Timeline::record(Event event, Stream stream) {
   Recorded* found = find(event);
   if (found == nullptr) return Status::invalid_value;
-  static_cast<Point&>(*found) = {stream, ++lane(stream).issued};
+  begin_late(stream);
+  found->captured = capturing(stream);
+  if (!found->captured) static_cast<Point&>(*found) = {stream, ++lane(stream).issued};
   return Status::success;
 }
 
 Status Timeline::query(Event event) {
   Recorded* found = find(event);
   if (found == nullptr) return Status::invalid_value;
+  if (found->captured) return Status::unknown;
   return reached(*found) ? Status::success : Status::not_ready;
 }
 
 Status Timeline::wait(Stream stream, Event event) {
   Recorded* found = find(event);
   if (found == nullptr) return Status::invalid_value;
+  begin_late(stream);
+  if (found->captured) capturing_.insert(stream);
+  if (capturing(stream)) return found->captured ? Status::success : Status::unknown;
   const Point awaited = *found;
   if (awaited.stream == stream || reached(awaited)) return Status::success;
   Lane& lane = this->lane(stream);
@@ -44,6 +50,7 @@ Status Timeline::wait(Stream stream, Event event) {
 Status Timeline::synchronize(Event event) {
   Recorded* found = find(event);
   if (found == nullptr) return Status::invalid_value;
+  if (found->captured) return Status::unknown;
   force(*found);
   return Status::success;
 }
@@ -59,6 +66,10 @@ void Timeline::set_capturing(Stream stream, bool capturing) {
     capturing_.insert(stream);
   else
     capturing_.erase(stream);
+}
+
+void Timeline::begin_late(Stream stream) {
+  if (about_to_capture_.erase(stream) > 0) capturing_.insert(stream);
 }
 
 void Timeline::hold(Stream stream) {

@@ -26,6 +26,7 @@ class Timeline {
   void finish(Stream stream);
 
   void set_capturing(Stream stream, bool capturing);
+  void capture_at_next_call(Stream stream) { about_to_capture_.insert(stream); }
   bool capturing(Stream stream) const { return capturing_.contains(stream); }
 
   std::size_t events() const { return event_count_; }
@@ -37,6 +38,7 @@ class Timeline {
   };
   struct Recorded : Point {
     bool exists = true;
+    bool captured = false;  // part of a graph: it cannot be asked about, and who waits for it joins the capture
   };
   struct Barrier {
     std::uint64_t position = 0;  // from here on the stream waits ...
@@ -54,11 +56,13 @@ class Timeline {
   Lane& lane(Stream stream);
   bool reached(Point point);
   void force(Point point);
+  void begin_late(Stream stream);
 
   std::deque<Lane> lanes_;        // few, and they stay where they are
   std::vector<Recorded> events_;  // by event less one, and none is ever given out again
   std::size_t event_count_ = 0;
   std::unordered_set<Stream> capturing_;
+  std::unordered_set<Stream> about_to_capture_;
 };
 
 }  // namespace gmlake

@@ -233,6 +233,10 @@ void bind_simulated(nb::module_& m) {
             d.set_capturing(number(stream, "stream"), capturing);
           },
           "stream"_a, "capturing"_a)
+      .def(
+          "capture_at_next_call",
+          [](SimulatedDriver& d, Number stream) { d.capture_at_next_call(number(stream, "stream")); }, "stream"_a,
+          "The stream captures from its next record or wait on, as if another thread had begun it just before.")
       .def("hand_out", &SimulatedDriver::hand_out, "addresses"_a, "The next allocations get these addresses.")
       .def("hand_out_ranges", &SimulatedDriver::hand_out_ranges, "addresses"_a, "The next ranges get these addresses.")
       .def("keep_places", &SimulatedDriver::keep_places, "For memory maps: physical memory has a place from now on.")

@@ -30,6 +30,7 @@ class Device:
     clock_mhz: int
     memory_clock_mhz: int
     seen: str  # where the memory figure comes from
+    peers: bool = True  # whether two of them reach each other's memory
 
     def with_memory(self, memory: int | None) -> Device:
         """The same card with another amount of memory, or unchanged for None."""
@@ -120,6 +121,7 @@ CATALOGUE: tuple[Device, ...] = (
         clock_mhz=2520,
         memory_clock_mhz=10501,
         seen="deviceQuery with driver 580; torch prints 23.52 GiB; others saw up to 23.99",
+        peers=False,
     ),
     Device(
         "t4-16g",

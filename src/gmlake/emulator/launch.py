@@ -119,6 +119,8 @@ def device_text(plan: Plan, device: Device) -> str:
         "count": plan.gpus,
         "session": plan.session,
     }
+    if not device.peers:
+        entries["peers"] = 0
     if plan.kernel_us:
         entries["kernel_us"] = plan.kernel_us
     for name, wanted in (("compute", plan.compute), ("hazards", plan.hazards), ("leaks", plan.leaks)):

@@ -1,0 +1,61 @@
+"""Captures that begin while the allocator is about to use the stream, in another thread or without a word."""
+
+from __future__ import annotations
+
+import pytest
+
+from gmlake._core import Status
+from gmlake.errors import OutOfMemory
+
+from .memory import KIB, MIB, Lake, overlap
+
+OTHER = 9  # a stream that captures all the time, so that captures are looked for
+
+
+def watching(capacity: int | None = None) -> Lake:
+    lake = Lake(capacity=capacity)
+    lake.allocator.begin_pool((1, 0), {OTHER})
+    return lake
+
+
+def capturing(lake: Lake, stream: int) -> bool:
+    status, answer = lake.driver.is_capturing(stream)
+    assert status is Status.success
+    return answer
+
+
+def test_no_stream_is_drawn_into_a_capture_that_began_after_the_question() -> None:
+    lake = watching(capacity=64 * MIB)
+    lake.give(lake.take(64 * MIB, 1))
+    lake.driver.capture_at_next_call(1)
+    with pytest.raises(OutOfMemory):
+        lake.take(64 * MIB, 2)
+    assert [capturing(lake, stream) for stream in (1, 2)] == [True, False]
+    lake.driver.set_capturing(1, False)
+    lake.take(64 * MIB, 2)
+
+
+@pytest.mark.parametrize("size", [4 * KIB, 16 * MIB])
+@pytest.mark.parametrize("announced", [True, False])
+def test_memory_comes_back_after_a_capture_that_took_its_event(size: int, announced: bool) -> None:
+    lake = watching() if announced else Lake()
+    block = lake.take(size)
+    memory = lake.physical(block, size)
+    lake.allocator.record_stream(block, 1)
+    lake.give(block)
+    lake.driver.capture_at_next_call(1)
+    assert not overlap(lake.physical(lake.take(size), size), memory)
+    assert capturing(lake, 1)
+    lake.driver.set_capturing(1, False)
+    taken = [lake.take(size) for _ in range(3)]
+    assert any(overlap(lake.physical(other, size), memory) for other in taken)
+
+
+def test_a_stream_that_is_gone_is_not_waited_for_during_a_capture() -> None:
+    lake = watching(capacity=40 * MIB)
+    lake.give(lake.take(32 * MIB, 1), lake.take(KIB, 3))
+    lake.driver.set_capturing(3, True)
+    lake.driver.fail("record", 1, Status.invalid_value, times=100)
+    with pytest.raises(OutOfMemory):
+        lake.take(32 * MIB, 2)
+    assert lake.calls("synchronize") == 0
