@@ -64,7 +64,7 @@ Address GMLakeAllocator::climb(Pool& pool, Bytes rounded, Bytes size, Stream str
 
   // Free chunks of the shared lake are no use to a slab or a private pool, nor spare slabs to a large block: give
   // enough of them back to create others.
-  ordinary_->trim(rounded);
+  ordinary_->trim(round_up(rounded, supply_.page) + supply_.excess());
   if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
   if (Address at = pool.id ? 0 : try_shared_pools(rounded, size, stream); at != 0) return at;
   out_of_memory(size, stream);
