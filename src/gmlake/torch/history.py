@@ -7,6 +7,7 @@ any more are forgotten from time to time.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import sys
 from collections.abc import Iterable, Sequence
@@ -33,6 +34,8 @@ ACTIONS = {
 _OTHER_ACTIONS = ("segment_alloc", "segment_free")  # of PyTorch's alone
 _LEVELS = {None: "none", "state": "state", "alloc": "alloc", "all": "all"}
 _record_in_pytorch = torch._C._cuda_record_memory_history  # the shim is not in its place yet
+# Can this PyTorch record all but the device's memory?
+_OTHERS = "record_cuda" in inspect.signature(torch.cuda.memory._record_memory_history).parameters
 _FEWEST = 100_000  # stacks that are kept before anyone looks which are still needed
 
 
@@ -109,7 +112,7 @@ def record(
     if stacks not in ("python", "all"):
         raise RuntimeError(f"expected stacks to be 'python' or 'all', not {stacks!r}")
     _check_actions(skip_actions)
-    if bridge.is_active() and (record_pinned_host_memory or global_record_annotations or _recorder.others):
+    if _OTHERS and bridge.is_active() and (record_pinned_host_memory or global_record_annotations or _recorder.others):
         _recorder.others = enabled is not None
         told = enabled, context, stacks, max_entries, clear_history or enabled is None
         _record_in_pytorch(*told, False, global_record_annotations, skip_actions, record_pinned_host_memory, False)

@@ -53,7 +53,8 @@ def take(request: tuple[Any, ...] | None = None) -> dict[str, Any]:
 def _others() -> dict[str, Any]:
     """What is not GMLake's: annotations, and pinned memory."""
     found = _pytorch_snapshot(None)
-    return {name: found[name] for name in ("external_annotations", "host_segments", "host_traces")}
+    names = "external_annotations", "host_segments", "host_traces"
+    return {name: found[name] for name in names if name in found}  # older versions know fewer
 
 
 def _segments(device: int, frames: dict[int, history.Frames]) -> Iterator[dict[str, Any]]:
