@@ -109,6 +109,8 @@ class Allocator {
   virtual void start_journal(std::size_t) { throw InvalidArgument("this allocator keeps no journal"); }
   virtual void resize_journal(std::size_t entries) { start_journal(entries); }  // keeps the latest events
   virtual std::vector<JournalEntry> journal() const { return {}; }
+  virtual void annotate(Address) {}  // notes the thread's remark about a block in use; of another address nothing
+  virtual void note_snapshot() {}    // notes that somebody looked
 
   virtual void check() const = 0;  // throws BrokenInvariant
 

@@ -85,17 +85,23 @@ inline GMLakeAllocator::Use GMLakeAllocator::use(const Block& block) {
   return {PoolKind::large, bytes, stitched->requested, stitched->user, stitched->uses};
 }
 
-inline void GMLakeAllocator::free(const Block& block, const Clock& clock, Bytes bytes) {
-  if (supply_.journal.on()) [[unlikely]] {
-    const Address address = block.small != nullptr          ? block.small->address()
-                            : block.large.extent != nullptr ? block.large.extent->address
-                                                            : block.large.stitched->address;
-    supply_.journal.note(JournalEntry::Action::free_completed, address, bytes, 0, block.pool->id);
-  }
+inline void GMLakeAllocator::note(JournalEntry::Action action, const Block& block, const Use& use) {
+  if (!supply_.journal.on()) [[likely]]
+    return;
+  const Address address = block.small != nullptr          ? block.small->address()
+                          : block.large.extent != nullptr ? block.large.extent->address
+                                                          : block.large.stitched->address;
+  const Stream stream =
+      block.small != nullptr ? block.pool->small.stream(block.small) : supply_.fences.stream(use.lane);
+  supply_.journal.note(action, address, use.requested, stream, block.pool->id);
+}
+
+inline void GMLakeAllocator::free(const Block& block, const Clock& clock, const Use& use) {
+  note(JournalEntry::Action::free_completed, block, use);
   if (block.small != nullptr)
     block.pool->small.free(block.small);
   else
-    block.pool->lake.free(block.large, bytes, clock);
+    block.pool->lake.free(block.large, use.bytes, clock);
 }
 
 // ---- the five calls of a client
@@ -144,16 +150,16 @@ void GMLakeAllocator::release_any(Address address) {
   const Block block = find(address);
   const Use use = this->use(block);
   supply_.tally.release(use.kind, use.bytes, use.requested);
-  supply_.journal.note(JournalEntry::Action::free_requested, address, use.requested, 0, block.pool->id);
+  note(JournalEntry::Action::free_requested, block, use);
   if (use.others == 0)
-    free(block, supply_.fences.now(use.lane), use.bytes);
+    free(block, supply_.fences.now(use.lane), use);
   else
     postpone(block, use);
 }
 
 // Other streams used the block: it stays in limbo until they have passed this point.
 void GMLakeAllocator::postpone(const Block& block, const Use& use) {
-  supply_.tally.postpone(use.kind, use.bytes);
+  supply_.tally.postpone(use.kind, use.bytes, use.requested);
   if (block.small != nullptr)
     block.small->limbo = true;
   else if (block.large.extent != nullptr)
@@ -235,8 +241,8 @@ bool GMLakeAllocator::settle_limbo(bool wait) {
     for (const Limbo& entry : waiting_) {
       if (entry.block.large.extent != nullptr) entry.block.large.extent->state = Extent::State::live;
       const Use use = this->use(entry.block);
-      supply_.tally.settle(use.kind, use.bytes);
-      free(entry.block, entry.clock, use.bytes);
+      supply_.tally.settle(use.kind, use.bytes, use.requested);
+      free(entry.block, entry.clock, use);
     }
     waiting_.clear();
   }
@@ -286,6 +292,16 @@ void GMLakeAllocator::start_journal(std::size_t entries) {
 void GMLakeAllocator::resize_journal(std::size_t entries) {
   const Guard guard(lock_);
   supply_.journal.resize(entries);
+}
+
+void GMLakeAllocator::annotate(Address address) {
+  const Guard guard(lock_);
+  if (const Block block = look_up(address)) note(JournalEntry::Action::annotate, block, use(block));
+}
+
+void GMLakeAllocator::note_snapshot() {
+  const Guard guard(lock_);
+  supply_.journal.note(JournalEntry::Action::snapshot, 0, supply_.tally.active(), 0);
 }
 
 std::vector<JournalEntry> GMLakeAllocator::journal() const {

@@ -54,6 +54,8 @@ class GMLakeAllocator final : public Allocator {
   void start_journal(std::size_t entries) override;
   void resize_journal(std::size_t entries) override;
   std::vector<JournalEntry> journal() const override;
+  void annotate(Address address) override;
+  void note_snapshot() override;
 
  private:
   struct Pool;
@@ -123,12 +125,13 @@ class GMLakeAllocator final : public Allocator {
   static Use use(const Block& block);
   void release_any(Address address);
   void postpone(const Block& block, const Use& use);
-  void free(const Block& block, const Clock& clock, Bytes bytes);
+  void free(const Block& block, const Clock& clock, const Use& use);
+  void note(JournalEntry::Action action, const Block& block, const Use& use);
   bool settle_limbo(bool wait);
   void release_unused_pools(PoolId only = {});  // {0, 0}: all
   void give_back_everything();
   void refresh_inactive() const;
-  [[noreturn]] void out_of_memory(Bytes size);
+  [[noreturn]] void out_of_memory(Bytes size, Stream stream);
   [[noreturn]] static void refuse(Bytes size);
 
   mutable Lock lock_;

@@ -1,5 +1,6 @@
 // What our allocator does when a request finds no room: the ladder, and giving memory back.
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string>
 
@@ -21,7 +22,7 @@ Address GMLakeAllocator::climb(Pool& pool, Bytes rounded, Bytes size, Stream str
   ++supply_.statistics.num_alloc_retries;
   supply_.chunks.retry();
   supply_.ranges.retry();
-  if (supply_.fences.capturing()) out_of_memory(size);  // nothing may be waited for
+  if (supply_.fences.capturing()) out_of_memory(size, stream);  // nothing may be waited for
   release_unused_pools();
   (void)settle_limbo(false);
   if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
@@ -34,10 +35,10 @@ Address GMLakeAllocator::climb(Pool& pool, Bytes rounded, Bytes size, Stream str
 
   // Free chunks of the shared lake are no use to a slab or a private pool, nor spare slabs to a large block: give
   // enough of them back to create others.
-  ordinary_->trim(rounded);
+  ordinary_->trim(round_up(rounded, supply_.page) + supply_.excess());
   if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
   if (Address at = pool.id ? 0 : try_shared_pools(rounded, size, stream); at != 0) return at;
-  out_of_memory(size);
+  out_of_memory(size, stream);
 }
 
 Address GMLakeAllocator::try_shared_pools(Bytes rounded, Bytes size, Stream stream) {
@@ -46,7 +47,7 @@ Address GMLakeAllocator::try_shared_pools(Bytes rounded, Bytes size, Stream stre
   return 0;
 }
 
-void GMLakeAllocator::out_of_memory(Bytes size) {
+void GMLakeAllocator::out_of_memory(Bytes size, Stream stream) {
   Bytes free = 0;
   Bytes total = 0;
   if (const Status status = supply_.driver.memory_info(free, total); status != Status::success)
@@ -54,7 +55,7 @@ void GMLakeAllocator::out_of_memory(Bytes size) {
                       std::string(to_string(status)) +
                       "): an earlier error has made it unusable; CUDA_LAUNCH_BLOCKING=1 shows where that was");
   supply_.statistics.count_out_of_memory(size);
-  supply_.journal.note(JournalEntry::Action::oom, free, size, 0);
+  supply_.journal.note(JournalEntry::Action::oom, free, size, stream);
   const Bytes reserved = supply_.chunks.reserved();
   std::string text = "out of memory on device " + std::to_string(supply_.driver.device()) + ": " + format_bytes(size) +
                      " asked, " + format_bytes(supply_.tally.active()) + " active, " + format_bytes(reserved) +
@@ -75,12 +76,7 @@ void GMLakeAllocator::release_unused_pools(PoolId only) {
     const bool unused = (!only || entry->first == only) && pool.uses == 0 && pool.empty() &&
                         std::ranges::none_of(scopes_, [&](const Scope& scope) { return scope.id == pool.id; });
     if (unused) pool.trim(std::numeric_limits<Bytes>::max());
-    if (unused && pool.vacant()) {
-      supply_.statistics.reserved_bytes_by_private_pools.erase(entry->first);
-      entry = private_.erase(entry);
-    } else {
-      ++entry;
-    }
+    entry = unused && pool.vacant() ? private_.erase(entry) : std::next(entry);
   }
 }
 

@@ -81,7 +81,6 @@ void CachingAllocator::release_cached() {
     release_free(pools.large);
     if (pools.small.segments + pools.large.segments > 0) continue;
     scopes_.forget(entry->first);
-    statistics_.reserved_bytes_by_private_pools.erase(entry->first);
     private_.erase(entry);
   }
 }

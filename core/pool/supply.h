@@ -58,6 +58,9 @@ struct Supply {
     return round_down(std::min(free, limit > reserved ? limit - reserved : 0), page);
   }
 
+  // Bytes that are reserved beyond the user's limit, which came later.
+  Bytes excess() const { return chunks.reserved() - std::min(chunks.reserved(), limit); }
+
   // Bytes that are reserved and not active, wherever they are: more than this nobody finds free.
   Bytes inactive() const { return chunks.reserved() - std::min(chunks.reserved(), tally.active()); }
 

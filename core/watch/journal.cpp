@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstddef>
+#include <mutex>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -13,9 +15,25 @@ namespace gmlake {
 thread_local std::uint64_t JournalContext::current_ = 0;
 
 std::string_view to_string(JournalEntry::Action action) {
-  static constexpr std::array<std::string_view, 8> names{
-      "alloc", "free_requested", "free_completed", "map", "unmap", "stitch", "oom", "trim"};
+  static constexpr std::array<std::string_view, 10> names{
+      "alloc", "free_requested", "free_completed", "map", "unmap", "stitch", "oom", "annotate", "snapshot", "trim"};
   return names[static_cast<std::size_t>(action)];
+}
+
+namespace {
+thread_local const std::string* current_remark = nullptr;
+}
+
+void set_remark(const std::string& text) {
+  static std::mutex mutex;
+  static auto* const texts = new std::unordered_set<std::string>;  // journals are written until the end of the process
+  std::lock_guard lock(mutex);
+  current_remark = text.empty() ? nullptr : &*texts->insert(text).first;
+}
+
+const std::string& remark() {
+  static const auto* const none = new std::string;
+  return current_remark == nullptr ? *none : *current_remark;
 }
 
 std::atomic<std::uint32_t> Journal::skipped_ = 0;
@@ -44,7 +62,7 @@ void Journal::resize(std::size_t entries) {
 
 void Journal::append(JournalEntry::Action action, Address address, Bytes size, Stream stream, PoolId pool) {
   if ((skipped_.load(std::memory_order_relaxed) >> static_cast<unsigned>(action) & 1) != 0) return;
-  const JournalEntry entry{action, address, size, stream, pool, now_us(), JournalContext::current()};
+  const JournalEntry entry{action, address, size, stream, pool, now_us(), JournalContext::current(), current_remark};
   if (ring_.size() < length_)
     ring_.push_back(entry);
   else

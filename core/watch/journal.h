@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,14 +13,26 @@
 namespace gmlake {
 
 struct JournalEntry {
-  enum class Action : std::uint8_t { alloc, free_requested, free_completed, map, unmap, stitch, oom, trim };
+  enum class Action : std::uint8_t {
+    alloc,
+    free_requested,
+    free_completed,
+    map,
+    unmap,
+    stitch,
+    oom,
+    annotate,
+    snapshot,
+    trim
+  };
   Action action = Action::alloc;
   Address address = 0;  // oom: what the device had left
   Bytes size = 0;
   Stream stream = 0;
   PoolId pool;
-  std::int64_t time_us = 0;   // since the epoch
-  std::uint64_t context = 0;  // what the thread was doing, in the client's own numbers; 0: unknown
+  std::int64_t time_us = 0;             // since the epoch
+  std::uint64_t context = 0;            // what the thread was doing, in the client's own numbers; 0: unknown
+  const std::string* remark = nullptr;  // of the thread, if it made one
 };
 std::string_view to_string(JournalEntry::Action action);
 
@@ -37,6 +50,11 @@ class JournalContext {
   static thread_local std::uint64_t current_;
   std::uint64_t before_;
 };
+
+// What a thread says of all that is noted on it, until it says something else; "" takes it back. Each text is kept for
+// ever, once.
+void set_remark(const std::string& text);
+const std::string& remark();
 
 class Journal {
  public:

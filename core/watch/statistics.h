@@ -69,7 +69,7 @@ struct Statistics {
   StatArray active_bytes;
   StatArray inactive_split_bytes;
   StatArray requested_bytes;                                    // as asked
-  std::map<PoolId, StatArray> reserved_bytes_by_private_pools;  // of pools that hold or held memory, while they exist
+  std::map<PoolId, StatArray> reserved_bytes_by_private_pools;  // of pools that hold or ever held memory
   Stat oversize_allocations;
   Stat oversize_segments;
   std::int64_t num_alloc_retries = 0;

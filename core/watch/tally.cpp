@@ -18,10 +18,11 @@ Tally::Side Tally::both() const {
   return sum;
 }
 
-void Tally::linger(PoolKind kind, std::int64_t count, std::int64_t bytes) {
+void Tally::linger(PoolKind kind, std::int64_t count, Bytes bytes, Bytes requested) {
   for (Amounts* amounts : {&side(kind).active, &side(kind).lingering}) {
     (*amounts)[blocks] += count;
-    (*amounts)[all_bytes] += bytes;
+    (*amounts)[all_bytes] += count * signed_bytes(bytes);
+    (*amounts)[asked_bytes] += count * signed_bytes(requested);
   }
 }
 
@@ -59,9 +60,9 @@ void Tally::show(Statistics& statistics) const {
     };
     statistics.allocation.by[place] = held(blocks);
     statistics.allocated_bytes.by[place] = held(all_bytes);
-    statistics.requested_bytes.by[place] = held(asked_bytes);
     statistics.active.by[place] = active(blocks);
     statistics.active_bytes.by[place] = active(all_bytes);
+    statistics.requested_bytes.by[place] = active(asked_bytes);
   };
   show(0, both());
   show(static_cast<std::size_t>(PoolKind::small), sides_[0]);

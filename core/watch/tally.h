@@ -37,9 +37,9 @@ class Tally {
     side.active[asked_bytes] -= signed_bytes(requested);
   }
 
-  // A released block that a stream still uses stays active, until it is settled.
-  void postpone(PoolKind kind, Bytes bytes) { linger(kind, 1, signed_bytes(bytes)); }
-  void settle(PoolKind kind, Bytes bytes) { linger(kind, -1, -signed_bytes(bytes)); }
+  // A released block that a stream still uses stays active, and its request with it, until it is settled.
+  void postpone(PoolKind kind, Bytes bytes, Bytes requested) { linger(kind, 1, bytes, requested); }
+  void settle(PoolKind kind, Bytes bytes, Bytes requested) { linger(kind, -1, bytes, requested); }
 
   Bytes allocated() const {  // bytes that the client has
     return static_cast<Bytes>(sides_[0].active[all_bytes] + sides_[1].active[all_bytes]);
@@ -76,7 +76,7 @@ class Tally {
 
   Side& side(PoolKind kind) { return sides_[kind == PoolKind::large]; }
   Side both() const;  // all blocks
-  void linger(PoolKind kind, std::int64_t count, std::int64_t bytes);
+  void linger(PoolKind kind, std::int64_t count, Bytes bytes, Bytes requested);
   void raise_peaks();
 
   std::array<Side, 2> sides_;  // small, large

@@ -120,7 +120,9 @@ class Client:
         lake = self.lake
         self.allocator.check()
         assert self.driver.physical_bytes == lake.stat("reserved_bytes")
-        assert lake.stat("requested_bytes") == sum(block.size for block in self.live.values())
+        shown = [block for segment in self.allocator.segments() for block in segment.blocks]
+        waiting = sum(block.requested for block in shown if block.state == "active_pending_free")
+        assert lake.stat("requested_bytes") == waiting + sum(block.size for block in self.live.values())
         assert lake.stat("allocated_bytes") <= lake.stat("active_bytes") <= lake.stat("reserved_bytes")
         assert lake.stat("allocation") == len(self.live)
         for address, block in self.live.items():

@@ -34,6 +34,17 @@ def test_a_limit_may_be_raised_and_lowered() -> None:
     lake.take(16 * MIB)
 
 
+@pytest.mark.parametrize("limit", [64 * MIB, 64 * MIB + 1000])
+def test_under_a_limit_that_was_lowered_the_cache_goes_before_a_request_fails(limit: int) -> None:
+    lake = Lake(capacity=64 * GIB)
+    cached, kept = [lake.take(GIB) for _ in range(8)], lake.take(20 * MIB)
+    lake.give(*cached)
+    lake.allocator.set_limit(limit)
+    lake.take(KIB)
+    assert lake.stat("reserved_bytes") <= limit
+    assert lake.driver.accessible(kept, 20 * MIB)
+
+
 def test_a_limit_of_nothing() -> None:
     lake = Lake(limit=0)
     for size in (1, 4 * MIB):

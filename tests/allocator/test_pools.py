@@ -106,8 +106,14 @@ def test_statistics_tell_what_each_pool_reserves(allocator: str) -> None:
         shared.release(block)
     shared.release_pool(GRAPH)
     shared.trim()
-    assert shared.statistics()["reserved_bytes_by_private_pools"] == {}
     assert driver.physical_bytes == 0
+    # As with PyTorch, what it once had is told until somebody resets it.
+    gone = shared.statistics()["reserved_bytes_by_private_pools"][GRAPH]["all"]
+    assert gone == {"current": 0, "peak": 34 * MIB, "allocated": 34 * MIB, "freed": 34 * MIB}
+    shared.reset_peaks()
+    shared.reset_accumulated()
+    gone = shared.statistics()["reserved_bytes_by_private_pools"][GRAPH]["all"]
+    assert gone == {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
 
 
 def test_blocks_outlive_their_pool() -> None:

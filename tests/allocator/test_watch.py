@@ -26,7 +26,7 @@ def test_statistics_mean_what_they_mean_in_pytorch() -> None:
     statistics = lake.allocator.statistics()
 
     assert statistics["requested_bytes"]["small_pool"] == counts(700, 1000, 1700, 1000)
-    assert statistics["requested_bytes"]["large_pool"] == counts(0, 5 * MIB - 1, 5 * MIB - 1, 5 * MIB - 1)
+    assert statistics["requested_bytes"]["large_pool"] == counts(5 * MIB - 1, 5 * MIB - 1, 5 * MIB - 1, 0)
     assert statistics["allocated_bytes"]["small_pool"] == counts(1024, 1024, 2048, 1024)
     assert statistics["allocated_bytes"]["large_pool"] == counts(0, 5 * MIB, 5 * MIB, 5 * MIB)
     assert statistics["active_bytes"]["large_pool"] == counts(5 * MIB, 5 * MIB, 5 * MIB, 0)
@@ -41,7 +41,8 @@ def test_statistics_mean_what_they_mean_in_pytorch() -> None:
     lake.give(again)
     lake.allocator.trim()
     statistics = lake.allocator.statistics()
-    assert statistics["active_bytes"]["all"]["current"] == statistics["reserved_bytes"]["all"]["current"] == 0
+    for name in ("requested_bytes", "active_bytes", "reserved_bytes"):
+        assert statistics[name]["all"]["current"] == 0, name
     assert statistics["reserved_bytes"]["all"]["freed"] == 8 * MIB
     assert statistics["num_device_free"] == statistics["num_device_alloc"]
 
@@ -129,7 +130,7 @@ def test_the_journal_tells_what_happened() -> None:
     lake.driver.finish(4)
     small = lake.take(100)
     with pytest.raises(MemoryError):
-        lake.allocator.allocate(80 * MIB)
+        lake.allocator.allocate(80 * MIB, 3)
     lake.allocator.trim()
     entries = lake.allocator.journal()
     told = [(entry.action, entry.address, entry.size) for entry in entries]
@@ -140,12 +141,25 @@ def test_the_journal_tells_what_happened() -> None:
         ("alloc", small, 100),
     ):
         assert expected in told
-    assert [entry.size for entry in entries if entry.action == "oom"] == [80 * MIB]
+    assert [(entry.size, entry.stream) for entry in entries if entry.action == "oom"] == [(80 * MIB, 3)]
     actions = [entry.action for entry in entries]
     assert actions[0] == "map"
     assert actions[-1] in ("trim", "unmap")
     assert [entry.time_us for entry in entries] == sorted(entry.time_us for entry in entries)
     assert next(entry.stream for entry in entries if entry.action == "alloc") == 3
+
+
+def test_a_free_is_told_in_full_where_the_journal_began_after_the_allocation() -> None:
+    lake = Lake()
+    blocks = [lake.take(1000, 5), lake.take(5 * MIB - 1, 7)]
+    lake.allocator.start_journal(100)
+    lake.give(*blocks)
+    told = [(entry.action, entry.address, entry.size, entry.stream) for entry in lake.allocator.journal()]
+    assert told == [
+        (action, block, size, stream)
+        for block, size, stream in ((blocks[0], 1000, 5), (blocks[1], 5 * MIB - 1, 7))
+        for action in ("free_requested", "free_completed")
+    ]
 
 
 def test_the_journal_keeps_the_latest() -> None:

@@ -126,6 +126,12 @@ told.append(refusal(lambda: torch.cuda.memory._record_memory_history()))
 told.append(refusal(lambda: torch.empty(1 << 40, dtype=torch.uint8, device="cuda"))[:18])
 told.append([figures[:2] for figures in seen])
 shim.install()
+# Blocks that are none.
+raw = torch.cuda.caching_allocator_alloc(1000)
+torch.cuda.caching_allocator_delete(raw)
+told.append([refusal(lambda: torch.cuda.caching_allocator_delete(at)) == f"invalid device pointer: {at:#x}"
+             for at in (raw, 12345, x.data_ptr() + 512)])
+told.append(refusal(lambda: torch.cuda.caching_allocator_delete(0)))
 # The sanitizer's hooks.
 from torch.cuda import _gpu_trace
 torch._C._activate_gpu_trace()
@@ -151,7 +157,7 @@ print(json.dumps(told))
 
 def test_what_is_asked_in_cpp_and_what_is_refused(gmlake: Run) -> None:
     active, why, strange, different, same_segments, *answers = gmlake(REFUSED)
-    accelerator, others, history, error, seen, hooks, forked = answers
+    accelerator, others, history, error, seen, strangers, nothing, hooks, forked = answers
     assert (active, why) == (True, "")
     assert strange == "GMLake serves a MemPool from its own memory only; leave out the pool's allocator"
     assert different == []
@@ -161,6 +167,8 @@ def test_what_is_asked_in_cpp_and_what_is_refused(gmlake: Run) -> None:
     assert history.startswith("GMLake records memory history through torch.cuda.memory._record_memory_history only")
     assert error == "CUDA out of memory"
     assert seen == [[0, 1 << 40]]
+    assert strangers == [True] * 3
+    assert nothing is None
     assert hooks
     assert forked == [0, 1]
 

@@ -56,6 +56,26 @@ def test_a_batch_size_finder(either: Run, native: Run) -> None:
     assert "a smaller batch, activation checkpointing or offloading would have helped" in message
 
 
+def test_more_than_any_device_can_address_is_out_of_memory_too(either: Run, native: Run) -> None:
+    program = """
+import json, torch
+told = []
+for size in (1 << 48, 1 << 50, (1 << 63) - 1):
+    for ask in (torch.cuda.caching_allocator_alloc, lambda n: torch.empty(n, dtype=torch.uint8, device="cuda")):
+        try:
+            ask(size)
+        except torch.OutOfMemoryError as error:
+            told.append(str(error)[:40])
+statistics = torch.cuda.memory_stats()
+print(json.dumps([told, statistics["num_ooms"], torch.empty(9, device="cuda").numel()]))
+"""
+    ours, theirs = either(program), native(program)
+    assert len(ours[0]) == len(theirs[0]) == 6
+    assert ours[0][0] == theirs[0][0] == "CUDA out of memory. Tried to allocate 26"
+    assert ours[1] == 6
+    assert ours[2] == 9
+
+
 def test_accelerate_and_lightning_know_the_error(gmlake: Run) -> None:
     """What accelerate's find_executable_batch_size and Lightning's batch-size finder look at."""
     program = """

@@ -105,7 +105,11 @@ void bind_journal(nb::module_& m) {
       .def_ro("stream", &JournalEntry::stream)
       .def_prop_ro("pool", [](const JournalEntry& entry) { return Pool(entry.pool.capture, entry.pool.user); })
       .def_ro("time_us", &JournalEntry::time_us, "Microseconds since the epoch.")
-      .def_ro("context", &JournalEntry::context, "What the thread was doing, in the client's own numbers; 0: unknown.");
+      .def_ro("context", &JournalEntry::context, "What the thread was doing, in the client's own numbers; 0: unknown.")
+      .def_prop_ro(
+          "remark",
+          [](const JournalEntry& entry) { return entry.remark == nullptr ? std::string_view() : *entry.remark; },
+          "What the thread said of all it did; empty: nothing.");
 }
 
 void bind_interface(nb::module_& m) {

@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
@@ -102,6 +103,16 @@ void bind_torch(nb::module_& m) {
         "Call this for every allocation (level all: also every free) for a number that stands for its stack.");
   m.def("recorded_context", &history::of_block, "block"_a, "The number that a block in use was given; 0: none.");
   m.def("recorded_contexts", &history::of_all_blocks, "Addresses of blocks in use and their numbers.");
+  m.def("set_remark", &set_remark, "text"_a, "What is noted on this thread carries the text from now on; empty: none.");
+  m.def("remark", &remark, "The text that what is noted on this thread carries.");
+  m.def("annotate", &history::annotate, "block"_a, "text"_a, "Note a text about a block in use.");
+  m.def(
+      "note_snapshots",
+      [] {
+        for (int device = 0; device < most_devices; ++device)
+          if (Allocator* const allocator = process_allocator_if_used(device)) allocator->note_snapshot();
+      },
+      Unlocked(), "Note in every journal that somebody looked.");
   m.def(
       "set_out_of_memory_observer",
       [](const nb::object& function) {

@@ -1,5 +1,6 @@
 #include "edge/torch/callbacks.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 
@@ -15,7 +16,8 @@
 namespace gmlake {
 namespace {
 
-constexpr Bytes unit = 512;  // blocks are multiples of it, and PyTorch reports blocks
+constexpr Bytes unit = 512;        // blocks are multiples of it, and PyTorch reports blocks
+constexpr Bytes most = 128 * TiB;  // that can be asked for; to PyTorch more of it is as much out of memory
 
 Address as_address(const void* pointer) {
   return reinterpret_cast<Address>(pointer);
@@ -37,7 +39,7 @@ bool watched() {
 Address allocate(const ProcessDevice& served, std::size_t size, void* stream) {
   for (const bool last : {false, true}) {
     try {
-      return served.allocator.allocate(size, as_stream(stream));
+      return served.allocator.allocate(std::min(size, most), as_stream(stream));
     } catch (const OutOfMemory&) {
       // Answered below, where the exception is gone and no lock is held.
     }
@@ -65,7 +67,7 @@ void release(Allocator& allocator, void* block, int device) {
     allocator.release(as_address(block));
     return;
   }
-  const JournalContext told(history::gather_for_free());
+  const JournalContext told(history::gather_for_free(as_address(block)));
   forget(as_address(block), device);  // before somebody else gets the address
   allocator.release(as_address(block));
 }

@@ -1,7 +1,10 @@
 #include "edge/torch/history.h"
 
 #include <mutex>
+#include <string>
 #include <unordered_map>
+
+#include "edge/process.h"
 
 namespace gmlake::history {
 
@@ -40,8 +43,9 @@ std::uint64_t gather_for_allocation() {
   return gathered(Level::state);
 }
 
-std::uint64_t gather_for_free() {
-  return gathered(Level::all);
+std::uint64_t gather_for_free(Address block) {
+  const std::uint64_t own = gathered(Level::all);
+  return own != 0 ? own : told_to_journal(of_block(block));
 }
 
 std::uint64_t told_to_journal(std::uint64_t context) {
@@ -58,6 +62,17 @@ void forget(Address block) {
   std::lock_guard lock(blocks().mutex);
   blocks().contexts.erase(block);
   if (blocks().contexts.empty() && level == Level::none) watching = false;
+}
+
+void annotate(Address block, const std::string& text) {
+  int device = 0;
+  Allocator* const allocator = process_allocator_of(block, device);
+  if (allocator == nullptr || process_journals() == 0) return;
+  const JournalContext told(told_to_journal(gather_for_allocation()));
+  const std::string before = remark();
+  set_remark(text);
+  allocator->annotate(block);
+  set_remark(before);
 }
 
 std::uint64_t of_block(Address block) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,10 +24,12 @@ void start(Gather gather, Level level);  // nullptr or none: no further stacks; 
 extern std::atomic<bool> watching;  // something is to be done for allocations or frees
 
 std::uint64_t gather_for_allocation();
-std::uint64_t gather_for_free();
+std::uint64_t gather_for_free(Address block);          // without one of its own, a free is told with the allocation's
 std::uint64_t told_to_journal(std::uint64_t context);  // a block's stack is not told with level `state`
 void remember(Address block, std::uint64_t context);
 void forget(Address block);
+
+void annotate(Address block, const std::string& text);  // in its allocator's journal, with the stack of this call
 
 std::uint64_t of_block(Address block);  // 0: unknown
 std::vector<std::pair<Address, std::uint64_t>> of_all_blocks();

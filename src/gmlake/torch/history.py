@@ -7,6 +7,7 @@ any more are forgotten from time to time.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import sys
 from collections.abc import Iterable, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 
 from gmlake import _core
+from gmlake.torch import bridge
 
 Frames = list[dict[str, Any]]
 # The journal's words and PyTorch's; a stitch maps memory that exists, a trim is no event of PyTorch's.
@@ -26,8 +28,14 @@ ACTIONS = {
     "unmap": "segment_unmap",
     "stitch": "segment_map",
     "oom": "oom",
+    "annotate": "annotate",
+    "snapshot": "snapshot",
 }
+_OTHER_ACTIONS = ("segment_alloc", "segment_free")  # of PyTorch's alone
 _LEVELS = {None: "none", "state": "state", "alloc": "alloc", "all": "all"}
+_record_in_pytorch = torch._C._cuda_record_memory_history  # the shim is not in its place yet
+# Can this PyTorch record all but the device's memory?
+_OTHERS = "record_cuda" in inspect.signature(torch.cuda.memory._record_memory_history).parameters
 _FEWEST = 100_000  # stacks that are kept before anyone looks which are still needed
 
 
@@ -38,6 +46,7 @@ class _Recorder:
         self.enabled = False
         self.entries = 0
         self.cpp = False
+        self.others = False  # PyTorch records pinned memory or annotations
         self._stacks: dict[int, tuple[Any, Any]] = {}  # of Python (our own frame first), native
         self._numbers = itertools.count(1)
         self._prune_at = _FEWEST
@@ -99,11 +108,16 @@ def record(
         raise RuntimeError(f"expected context to be 'state', 'alloc', 'all', or None, not {context!r}")
     if stacks not in ("python", "all"):
         raise RuntimeError(f"expected stacks to be 'python' or 'all', not {stacks!r}")
+    _check_actions(skip_actions)
+    if _OTHERS and bridge.is_active() and (record_pinned_host_memory or global_record_annotations or _recorder.others):
+        _recorder.others = enabled is not None
+        told = enabled, context, stacks, max_entries, clear_history or enabled is None
+        _record_in_pytorch(*told, False, global_record_annotations, skip_actions, record_pinned_host_memory, False)
     if not record_cuda:
         return
     _start(
         entries=0 if enabled is None else 1 if enabled == "state" else max_entries,
-        level="none" if enabled is None else "state" if enabled == "state" and context else _LEVELS[context],
+        level="none" if enabled is None else _LEVELS[context],
         cpp=stacks == "all",
         clear=clear_history,
         skipped=frozenset(skip_actions),
@@ -124,6 +138,7 @@ def record_legacy(
     record_cuda: bool = True,
 ) -> None:
     """Stand in for torch._C._cuda_record_memory_history_legacy."""
+    _check_actions(skip_actions)
     level = "all" if trace_alloc_record_context else "state" if record_context else "none"
     _start(
         entries=trace_alloc_max_entries if enabled else 0,
@@ -132,6 +147,12 @@ def record_legacy(
         clear=clear_history,
         skipped=frozenset(skip_actions),
     )
+
+
+def _check_actions(names: Sequence[str]) -> None:
+    for name in names:
+        if name not in (*ACTIONS.values(), *_OTHER_ACTIONS):
+            raise RuntimeError(f"Unknown TraceEntry action: {name}")
 
 
 def _start(entries: int, level: str, cpp: bool, clear: bool, skipped: frozenset[str]) -> None:

@@ -14,9 +14,10 @@ from typing import Any
 import torch
 
 from gmlake import _core
-from gmlake.torch import history
+from gmlake.torch import bridge, history
 
 _ORDINARY = (0, 0)
+_pytorch_snapshot = torch._C._cuda_memorySnapshot  # the shim is not in its place yet
 
 
 def take(request: tuple[Any, ...] | None = None) -> dict[str, Any]:
@@ -34,6 +35,7 @@ def take(request: tuple[Any, ...] | None = None) -> dict[str, Any]:
         for segment in _segments(device, {at: frames.get(number, []) for at, number in blocks.items()})
         if pool in (_ORDINARY, segment["segment_pool_id"])
     ]
+    _core.note_snapshots()
     return {
         "segments": sorted(segments, key=lambda segment: int(segment["address"])),
         "device_traces": [
@@ -43,7 +45,15 @@ def take(request: tuple[Any, ...] | None = None) -> dict[str, Any]:
         "external_annotations": [],
         "host_segments": [],
         "host_traces": [],
+        **(_others() if request is None and bridge.is_active() else {}),
     }
+
+
+def _others() -> dict[str, Any]:
+    """What is not GMLake's: annotations, and pinned memory."""
+    found = _pytorch_snapshot(None)
+    names = "external_annotations", "host_segments", "host_traces"
+    return {name: found[name] for name in names if name in found}  # older versions know fewer
 
 
 def _segments(device: int, frames: dict[int, history.Frames]) -> Iterator[dict[str, Any]]:
@@ -88,17 +98,15 @@ def _segment(
 
 
 def _events(journal: list[_core.JournalEntry], frames: dict[int, history.Frames]) -> Iterator[dict[str, Any]]:
-    """The journal in PyTorch's words. A free has the stream and size of its allocation, where that is known."""
-    known: dict[int, tuple[int, int]] = {}
+    """The journal in PyTorch's words. Of many streams a free may name another one; its allocation knows."""
+    streams: dict[int, int] = {}
     for entry in journal:
         action = history.ACTIONS.get(entry.action)
         address, size, stream = entry.address, entry.size, entry.stream
         if action == "alloc":
-            known[address] = stream, size
-        elif action == "free_requested":
-            stream = known.get(address, (0, 0))[0]
-        elif action == "free_completed":
-            stream, size = known.pop(address, (stream, size))
+            streams[address] = stream
+        elif action in ("free_requested", "free_completed", "annotate"):
+            stream = streams.get(address, stream)
         if action is None:
             continue
         event: dict[str, Any] = {
@@ -108,7 +116,7 @@ def _events(journal: list[_core.JournalEntry], frames: dict[int, history.Frames]
             "stream": stream,
             "time_us": entry.time_us,
             "compile_context": "N/A",
-            "user_metadata": "stitched" if entry.action == "stitch" else "",
+            "user_metadata": "stitched" if entry.action == "stitch" else entry.remark,
             "pool_id": entry.pool,
         }
         if entry.context in frames:

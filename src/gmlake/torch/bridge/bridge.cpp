@@ -10,6 +10,8 @@
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 
 #include <atomic>
+#include <chrono>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -95,6 +97,18 @@ void* new_block(size_t size, DeviceIndex device, cudaStream_t stream) {
   if (const auto* trace = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(trace != nullptr && block != nullptr))
     (*trace)->trace_gpu_memory_allocation(c10::kCUDA, reinterpret_cast<uintptr_t>(block));
   return block;
+}
+
+// Is it a block in use? A forked child, which has no allocator, lets go of its parent's blocks without a word.
+bool may_be_deleted(void* block) {
+  const auto at = reinterpret_cast<gmlake::Address>(block);
+  bool used = false;
+  for (int device = 0; device < gmlake::most_devices; ++device) {
+    const auto* const allocator = process_allocator_if_used(device);
+    used = used || allocator != nullptr;
+    if (allocator != nullptr && allocator->block_size(at) != 0) return true;
+  }
+  return !used;
 }
 
 // Whoever registered with PyTorch for this has memory to let go of: tensors that other processes have given back.
@@ -199,6 +213,36 @@ void add_segments(DeviceIndex device, const gmlake::SegmentInfo& whole, std::vec
   finish();
 }
 
+// The latest of what record_function said while history was recorded, as many as there are events.
+using Annotation = decltype(caching::SnapshotInfo::external_annotations)::value_type;
+
+class Annotations {
+ public:
+  void add(const std::vector<std::pair<std::string, std::string>>& said) {
+    const std::size_t most = gmlake::process_journals();
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    Annotation entry(current_device(), {});
+    entry.time_.t_ = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+    for (const auto& [name, value] : said) entry.recordUserMetadata(name, value);
+    std::lock_guard lock(mutex_);
+    entries_.push_back(std::move(entry));
+    while (entries_.size() > most) entries_.pop_front();
+  }
+  std::vector<Annotation> all() {
+    std::lock_guard lock(mutex_);
+    return {entries_.begin(), entries_.end()};
+  }
+  void clear() {
+    std::lock_guard lock(mutex_);
+    entries_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<Annotation> entries_;
+};
+Annotations& annotations = *new Annotations;
+
 struct Checkpoint final : caching::AllocatorState {
   MempoolId_t pool;
   std::vector<gmlake::LiveBlock> blocks;
@@ -224,7 +268,10 @@ class Bridge final : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAl
   void* raw_alloc_with_stream(size_t size, cudaStream_t stream) override {
     return new_block(size, current_device(), stream);
   }
-  void raw_delete(void* block) override { delete_block(block); }
+  void raw_delete(void* block) override {
+    TORCH_CHECK(block == nullptr || may_be_deleted(block), "invalid device pointer: ", block);
+    delete_block(block);
+  }
   void recordStream(const c10::DataPtr& block, c10::cuda::CUDAStream stream) override {
     if (block.get() == nullptr) return;
     if (stream.device_index() == block.device().index())
@@ -291,15 +338,21 @@ class Bridge final : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAl
         if (!as_pool(id) || segment.pool == as_pool(id))
           add_segments(static_cast<DeviceIndex>(device), segment, result.segments);
     }
+    result.external_annotations = annotations.all();
     return result;
   }
   bool isHistoryEnabled() override { return gmlake::process_journals() > 0; }
+  // Asked for none of the device's, PyTorch has recorded what else there is: pinned memory, annotations.
   void recordHistory(bool on, caching::CreateContextFn context, size_t entries, caching::RecordContext when, bool clear,
                      const std::vector<std::string>&) {  // since 2.11
     recordHistory(on, std::move(context), entries, when, clear);
   }
-  void recordHistory(bool, caching::CreateContextFn, size_t, caching::RecordContext, bool) {
-    TORCH_CHECK(false, "GMLake records memory history through torch.cuda.memory._record_memory_history only");
+  void recordHistory(bool on, caching::CreateContextFn, size_t, caching::RecordContext, bool clear) {
+    if (clear) annotations.clear();
+    TORCH_CHECK(!on, "GMLake records memory history through torch.cuda.memory._record_memory_history only");
+  }
+  void recordAnnotation(const std::vector<std::pair<std::string, std::string>>& said) override {
+    annotations.add(said);
   }
   void attachOutOfMemoryObserver(caching::OutOfMemoryObserver observer) override {
     gmlake::observe_out_of_memory(std::move(observer));
