@@ -120,6 +120,7 @@ void CudaDriver::prepare_mapping(cuda::Device id) {
           "asking for the granularity");
   granularity_ = granularity;
 
+  // All peers that can reach it, from the start: within one process NCCL reads other devices' tensors and asks nobody.
   accesses_.push_back({properties_.location});
   for (int peer = 0; peer < cuda::device_count(); ++peer) {
     int reachable = 0;

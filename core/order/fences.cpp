@@ -5,10 +5,7 @@
 namespace gmlake {
 
 Fences::~Fences() {
-  auto gone = [this](Event event) {
-    const Status status = driver_.destroy_event(event);
-    return status == Status::success || status == Status::deinitialized;
-  };
+  auto gone = [this](Event event) { return succeeded(driver_.destroy_event(event)); };
   std::erase_if(events_, gone);
   std::erase_if(events_, gone);  // what the driver refused it may take now
 }
@@ -74,7 +71,7 @@ bool Fences::passed(Ticket& ticket) {
   while (!ticket.events.empty()) {
     const Status status = driver_.query(ticket.events.back());
     if (status == Status::not_ready) return false;
-    if (status != Status::success && status != Status::deinitialized) {
+    if (!succeeded(status)) {
       renew(ticket);
       return false;
     }
@@ -96,10 +93,8 @@ void Fences::renew(Ticket& ticket) {
 }
 
 bool Fences::synchronize(Ticket& ticket) {
-  for (Event event : ticket.events) {
-    const Status status = driver_.synchronize(event);
-    if (status != Status::success && status != Status::deinitialized) return false;
-  }
+  for (Event event : ticket.events)
+    if (!succeeded(driver_.synchronize(event))) return false;
   for (Event event : ticket.events) give_event(event);
   ticket.events.clear();
   finish(ticket);
@@ -107,8 +102,7 @@ bool Fences::synchronize(Ticket& ticket) {
 }
 
 bool Fences::drain() {
-  const Status status = driver_.synchronize_device();
-  if (status != Status::success && status != Status::deinitialized) return false;
+  if (!succeeded(driver_.synchronize_device())) return false;
   idle_ = end_moment();
   Ticket everything;
   everything.covers.fill(idle_);

@@ -1,6 +1,8 @@
 """The bridge: GMLake as a C++ class of PyTorch's own, compiled on this machine, for what only C++ can ask or answer.
 
 bridge.cpp   the class
+blocks.h     how a block is made and deleted
+figures.h    figures, segments and annotations in PyTorch's structures
 cuda/        the few names of CUDA that PyTorch's headers mention; no toolkit is needed
 core/        headers of our own library (put here when gmlake is installed)
 building     compiles it once and finds it again
