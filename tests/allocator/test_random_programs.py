@@ -102,7 +102,7 @@ class Program(RuleBasedStateMachine):
 
 
 def test_short_programs() -> None:
-    run_state_machine_as_test(Program, settings=settings(max_examples=150, stateful_step_count=60))
+    run_state_machine_as_test(Program, settings=settings(max_examples=150, stateful_step_count=60))  # type: ignore[no-untyped-call]
 
 
 def random_step(client: Client, random: Random, stream_count: int) -> None:

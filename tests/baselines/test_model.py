@@ -157,7 +157,7 @@ def assert_holds_nothing(bench: Bench) -> None:
 @pytest.mark.parametrize("spec", SPECS)
 def test_random_programs(spec: str) -> None:
     machine = type("Program", (Program,), {"spec": spec})
-    run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=60))
+    run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=60))  # type: ignore[no-untyped-call]
 
 
 def short_program(bench: Bench, random: Random, steps: int) -> list[int]:
