@@ -33,7 +33,8 @@ ACTIONS = {
 }
 _OTHER_ACTIONS = ("segment_alloc", "segment_free")  # of PyTorch's alone
 _LEVELS = {None: "none", "state": "state", "alloc": "alloc", "all": "all"}
-_record_in_pytorch = torch._C._cuda_record_memory_history  # the shim is not in its place yet
+# The shim is not in its place yet; an old torch that has none is refused later, in a sentence.
+_record_in_pytorch: Any = getattr(torch._C, "_cuda_record_memory_history", None)
 # Can this PyTorch record all but the device's memory?
 _OTHERS = "record_cuda" in inspect.signature(torch.cuda.memory._record_memory_history).parameters
 _FEWEST = 100_000  # stacks that are kept before anyone looks which are still needed

@@ -17,7 +17,7 @@ from gmlake import _core
 from gmlake.torch import bridge, history
 
 _ORDINARY = (0, 0)
-_pytorch_snapshot = torch._C._cuda_memorySnapshot  # the shim is not in its place yet
+_pytorch_snapshot: Any = getattr(torch._C, "_cuda_memorySnapshot", None)  # the shim is not in its place yet
 
 
 def take(request: tuple[Any, ...] | None = None) -> dict[str, Any]:
