@@ -167,4 +167,7 @@ def _install_callbacks(torch: Any) -> Any:
             raise CannotEnable(f"torch {torch.__version__} lacks {setter}; GMLake supports PyTorch 2.6 and newer")
         getattr(allocator, setter)(callbacks[callback])
     torch._C._cuda_changeCurrentAllocator(allocator)
+    # The NCCL of PyTorch 2.15 asks every allocator what these functions cannot answer, and ends the process; the one
+    # before is still there.
+    os.environ.setdefault("TORCH_DIST_USE_NCCL2", "0")
     return allocator

@@ -5,6 +5,7 @@
 //
 // PyTorch 2.8 to 2.15 are known. Where a method took other arguments in some of them, it is here once for each, without
 // `override`: the one that this PyTorch has takes effect, the others are never called.
+#include <c10/util/env.h>
 #include <torch/csrc/api/include/torch/version.h>
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 
@@ -27,6 +28,8 @@
 
 namespace gmlake::bridge {
 namespace {
+
+constexpr bool nccl_always_listens = PYTORCH_SINCE(15);
 
 using c10::cuda::MempoolId_t;
 
@@ -132,7 +135,7 @@ class Bridge final : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAl
       const auto* const allocator = process_allocator_if_used(device);
       if (allocator == nullptr) continue;
       for (const SegmentInfo& segment : allocator->segments())
-        if (!as_pool(id) || segment.pool == as_pool(id))
+        if (nccl_always_listens ? !as_pool(id) && !segment.pool : !as_pool(id) || segment.pool == as_pool(id))
           add_segments(static_cast<DeviceIndex>(device), segment, result.segments);
     }
     result.external_annotations = annotations.all();
@@ -157,9 +160,13 @@ class Bridge final : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAl
 #if PYTORCH_SINCE(12)
   void attachOomRejectionObserver(caching::OomRejectionObserver) override {}  // nothing is rejected beforehand
 #endif
+  // What trackers want to hear is when NCCL shall register memory. From 2.15 on its backend attaches one always, at
+  // times from a destructor: there it is not told anything, and snapshots show nothing that it would register.
   void attachAllocatorTraceTracker(caching::AllocatorTraceTracker) override {
-    TORCH_CHECK(false, "GMLake's memory moves, and is not registered with NCCL; unset ",
-                "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK, and register no MemPool");
+    TORCH_CHECK(
+        nccl_always_listens && !c10::utils::check_env("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK").value_or(false),
+        "GMLake's memory moves, and is not registered with NCCL; unset ",
+        "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK, and register no MemPool");
   }
 
   // Pools.
