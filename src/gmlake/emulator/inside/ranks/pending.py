@@ -25,5 +25,5 @@ def _finish(*_: Any) -> None:
     for group in list(c10d._world.pg_map):
         if "cuda" in (device.type for device in group._device_types):
             backend = group._get_backend(torch.device("cuda"))
-            if backend.name().startswith("nccl"):
+            if backend.name() == "nccl":  # "nccl2", PyTorch 2.15's, offers no such wait
                 backend._wait_for_pending_works()
