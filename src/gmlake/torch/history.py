@@ -35,8 +35,6 @@ _OTHER_ACTIONS = ("segment_alloc", "segment_free")  # of PyTorch's alone
 _LEVELS = {None: "none", "state": "state", "alloc": "alloc", "all": "all"}
 # The shim is not in its place yet; an old torch that has none is refused later, in a sentence.
 _record_in_pytorch: Any = getattr(torch._C, "_cuda_record_memory_history", None)
-# Can this PyTorch record all but the device's memory?
-_OTHERS = "record_cuda" in inspect.signature(torch.cuda.memory._record_memory_history).parameters
 _FEWEST = 100_000  # stacks that are kept before anyone looks which are still needed
 
 
@@ -110,7 +108,11 @@ def record(
     if stacks not in ("python", "all"):
         raise RuntimeError(f"expected stacks to be 'python' or 'all', not {stacks!r}")
     _check_actions(skip_actions)
-    if _OTHERS and bridge.is_active() and (record_pinned_host_memory or global_record_annotations or _recorder.others):
+    if (
+        bridge.is_active()
+        and _records_others()
+        and (record_pinned_host_memory or global_record_annotations or _recorder.others)
+    ):
         _recorder.others = enabled is not None
         told = enabled, context, stacks, max_entries, clear_history or enabled is None
         _record_in_pytorch(*told, False, global_record_annotations, skip_actions, record_pinned_host_memory, False)
@@ -148,6 +150,11 @@ def record_legacy(
         clear=clear_history,
         skipped=frozenset(skip_actions),
     )
+
+
+def _records_others() -> bool:
+    """Can this PyTorch record all but the device's memory?"""
+    return "record_cuda" in inspect.signature(torch.cuda.memory._record_memory_history).parameters
 
 
 def _check_actions(names: Sequence[str]) -> None:
