@@ -90,6 +90,13 @@ Status at_launch(EventHandle event, StreamHandle on, Action action) {
   return stream->capture ? add_node(*stream, 0, std::move(action)) : Status::invalid_value;
 }
 
+// The host may not ask about an event that is part of a capture.
+Status may_ask(const Event* event) {
+  if (event == nullptr) return Status::invalid_handle;
+  if (event->capture) return spoil(event->capture, Status::captured_event);
+  return unsafe_call_locked();
+}
+
 }  // namespace
 
 Status record_by_graph(EventHandle event, StreamHandle stream) {
@@ -102,10 +109,8 @@ Status wait_by_graph(StreamHandle stream, EventHandle event) {
 
 Status query_event(EventHandle handle) {
   std::lock_guard guard(state().lock);
-  Event* event = find_event(handle);
-  if (event == nullptr) return Status::invalid_handle;
-  if (event->capture) return spoil(event->capture, Status::captured_event);
-  if (const Status refused = unsafe_call_locked(); refused != Status::success) return refused;
+  const Event* event = find_event(handle);
+  if (const Status refused = may_ask(event); refused != Status::success) return refused;
   if (event->time > tick()) return Status::not_ready;
   learn(event->ordering);
   return Status::success;
@@ -113,10 +118,8 @@ Status query_event(EventHandle handle) {
 
 Status synchronize_event(EventHandle handle) {
   std::lock_guard guard(state().lock);
-  Event* event = find_event(handle);
-  if (event == nullptr) return Status::invalid_handle;
-  if (event->capture) return spoil(event->capture, Status::captured_event);
-  if (const Status refused = unsafe_call_locked(); refused != Status::success) return refused;
+  const Event* event = find_event(handle);
+  if (const Status refused = may_ask(event); refused != Status::success) return refused;
   wait_until(event->time);
   learn(event->ordering);
   return Status::success;
@@ -133,11 +136,6 @@ Status elapsed(EventHandle from, EventHandle to, float& milliseconds) {
   if (std::max(begin->time, end->time) > now()) return Status::not_ready;
   milliseconds = static_cast<float>((static_cast<double>(end->time) - static_cast<double>(begin->time)) * 1e-6);
   return Status::success;
-}
-
-std::size_t live_events() {
-  std::lock_guard guard(state().lock);
-  return state().events.size();
 }
 
 }  // namespace gmlake::device::timeline

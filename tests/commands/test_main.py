@@ -38,24 +38,19 @@ def test_every_verb_explains_itself(cli: Cli) -> None:
         assert f"\n  gmlake {command.NAME} " in done.stdout  # an example
 
 
+def options_into(where: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    shell = ["sh", "-c", f"{shlex.quote(sys.executable)} -m gmlake options --json {where}"]
+    return subprocess.run(shell, cwd=folder, capture_output=True, text=True)
+
+
 def test_streams_that_are_closed_are_not_written_to(tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f"{shlex.quote(sys.executable)} -m gmlake options >&-"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    done = options_into(">&-", tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
 def test_output_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f"{shlex.quote(sys.executable)} -m gmlake options --json >/dev/full"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
+    done = options_into(">/dev/full", tmp_path)
     assert (done.returncode, done.stderr) == (1, "gmlake: error: No space left on device\n")
 
 

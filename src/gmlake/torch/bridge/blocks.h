@@ -60,8 +60,7 @@ class UsedElsewhere {
   std::unordered_map<void*, std::unordered_set<DeviceIndex>> devices_;
   std::atomic<std::size_t> count_ = 0;
 };
-inline UsedElsewhere& used_elsewhere =
-    *new UsedElsewhere;  // for ever: blocks are freed until the very end of the process
+inline UsedElsewhere& used_elsewhere = *new UsedElsewhere;  // for ever: blocks are freed until the process has ended
 
 // What frees every block. PyTorch compares it to tell our blocks from others.
 inline void delete_block(void* block) {
