@@ -10,7 +10,6 @@
 namespace gmlake {
 namespace {
 
-constexpr Bytes unit = Arena::unit;
 constexpr Bytes absurd = 128 * TiB;  // more than any device can address
 
 constexpr std::array<OptionRow, 4> rows{{

@@ -3,6 +3,7 @@
 
 #include "allocator/gmlake.h"
 #include "base/error.h"
+#include "base/units.h"
 
 namespace gmlake {
 namespace {
@@ -60,7 +61,7 @@ void show_stitched(const Stitched& stitched, const Fences& fences, PoolId pool, 
 void show_slabs(const SmallPool& small, PoolId pool, std::vector<SegmentInfo>& segments) {
   small.each_slab([&](const SmallPool::Slab& slab) {
     SegmentInfo segment{.address = slab.address,
-                        .size = slab.units * SmallPool::unit,
+                        .size = slab.units * unit,
                         .stream = slab.shelf->stream,
                         .kind = PoolKind::small,
                         .pool = pool,

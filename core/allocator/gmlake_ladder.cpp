@@ -61,7 +61,7 @@ void GMLakeAllocator::out_of_memory(Bytes size, Stream stream) {
                      " asked, " + format_bytes(supply_.tally.active()) + " active, " + format_bytes(reserved) +
                      " reserved, " + format_bytes(free) + " of " + format_bytes(total) + " free on the device";
   if (supply_.limit < total) text += ", limited to " + format_bytes(supply_.limit);
-  const Bytes wanted = supply_.tally.active() + round_up(size, Arena::unit);
+  const Bytes wanted = supply_.tally.active() + round_up(size, unit);
   const Bytes missing = wanted - std::min(wanted, reserved + supply_.room());
   text += missing > 0 ? "; the request exceeds what is there by " + format_bytes(missing)
                       : "; what is free lies in chunks that are partly in use, a smaller chunk_limit may help";

@@ -14,6 +14,8 @@ inline constexpr Bytes MiB = Bytes{1} << 20;
 inline constexpr Bytes GiB = Bytes{1} << 30;
 inline constexpr Bytes TiB = Bytes{1} << 40;
 
+inline constexpr Bytes unit = 512;  // every block's size and address is a multiple, as in PyTorch's own allocator
+
 constexpr Bytes round_up(Bytes value, Bytes step) {
   return (value + step - 1) / step * step;
 }

@@ -15,6 +15,11 @@ using Handle = std::uint64_t;   // what the driver calls a piece of physical mem
 using Stream = std::uint64_t;   // the driver's stream handle as a number; 0 is the default stream
 using Event = std::uint64_t;    // the driver's event handle as a number
 
+struct Span {  // of addresses
+  Address at;
+  Bytes size;
+};
+
 // Names a private pool, as PyTorch does: (made by a capture, made by the user). {0, 0} is the ordinary pool.
 struct PoolId {
   std::uint64_t capture = 0;

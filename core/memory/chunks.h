@@ -46,10 +46,6 @@ class Chunks {
   }
 
  private:
-  struct Span {
-    Address at;
-    Bytes size;
-  };
   struct Doomed {
     Chunk* chunk;
     PoolId pool;

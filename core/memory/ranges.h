@@ -32,11 +32,6 @@ class Ranges {
   }
 
  private:
-  struct Span {
-    Address at;
-    Bytes size;
-  };
-
   bool try_free(const Span& span) {
     if (!succeeded(driver_.free_range(span.at, span.size))) return false;
     statistics_.address_bytes.decrease(signed_bytes(span.size));

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/store.h"
-#include "base/vocabulary.h"
+#include "base/units.h"
 #include "memory/chunks.h"
 #include "pool/bins.h"
 #include "pool/extent.h"
@@ -23,8 +23,6 @@ namespace gmlake {
 
 class Arena {
  public:
-  static constexpr Bytes unit = 512;  // every size and address is a multiple
-
   Arena(Address range, Bytes size, Bytes page);
 
   Address range() const { return range_; }

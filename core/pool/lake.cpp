@@ -28,7 +28,7 @@ Lake::~Lake() {
 
 bool Lake::allocate_at(Address at, Bytes size, Bytes requested, Stream stream) {
   if (!arena_.contains(at) || !arena_.is_free(at, size)) return false;
-  (void)hand_out(arena_.take(at, size, Extent::State::live, supply_.fences.lane(stream)), requested);
+  (void)take(at, {size, requested, stream, supply_.fences.lane(stream)});
   active_ += size;
   return true;
 }
@@ -59,63 +59,57 @@ void Lake::free(Block block, Bytes size, const Clock& clock) {
     arena_.give_back(block.extent, clock);
 }
 
-Address Lake::take_at(Address place, Bytes size, Bytes requested, Lane lane, Stream stream) {
+Address Lake::try_take(Address place, const Request& request) {
   if (!arena_.contains(place)) {
     SBlock* block = stitched_.at(place);
-    return block != nullptr && block->serves == size ? take_known(block, requested, lane, stream) : 0;
+    return block != nullptr && block->serves == request.size ? take_known(block, request) : 0;
   }
   Extent* extent = arena_.covering(place);
   if (extent->state != Extent::State::free) return 0;
-  if (extent->end() >= place + size && supply_.fences.settled(extent->clock, lane)) [[likely]] {
-    const bool front = extent->address == place;
-    return hand_out(front ? arena_.take(extent, size, Extent::State::live, lane)
-                          : arena_.take(place, size, Extent::State::live, lane),
-                    requested);
-  }
-  return arena_.is_free(place, size) ? take_fenced(place, size, requested, lane, stream) : 0;
+  if (extent->end() >= place + request.size && supply_.fences.settled(extent->clock, request.lane)) [[likely]]
+    return extent->address == place ? take(extent, request) : take(place, request);
+  return arena_.is_free(place, request.size) ? take_fenced(place, request) : 0;
 }
 
-Address Lake::take_known(SBlock* block, Bytes requested, Lane lane, Stream stream) {
+Address Lake::take_known(SBlock* block, const Request& request) {
   Clock clock;
-  if (!stitched_.usable(block, clock) || !supply_.fences.wait(clock, stream)) return 0;
-  stitched_.activate(block, lane, recall_.now());
-  block->requested = requested;
+  if (!stitched_.usable(block, clock) || !supply_.fences.wait(clock, request.stream)) return 0;
+  stitched_.activate(block, request.lane, recall_.now());
+  block->requested = request.requested;
   ++supply_.statistics.sblock_hits;
   return block->address;
 }
 
 // The ways to find room that may cost something. What the lane owns, if there is something, is still used by others;
 // the place that the request had, if it had one, is not free.
-Address Lake::make_room(Extent* own, Address place, Bytes size, Bytes requested, Lane lane, Stream stream) {
-  if (own != nullptr && supply_.fences.wait(own->clock, stream))
-    return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
-  if (!shared_) return grow(size, requested, lane, stream);
+Address Lake::make_room(const Request& request, Extent* own, Address place) {
+  if (own != nullptr && supply_.fences.wait(own->clock, request.stream)) return take(own, request);
+  if (!shared_) return grow(request);
 
-  if (SBlock* block = stitched_.find(size); block != nullptr)
-    if (Address at = take_known(block, requested, lane, stream); at != 0) return at;
-  if (Extent* other = borrow(size, lane, true); other != nullptr)
-    return hand_out(arena_.take(other, size, Extent::State::live, lane), requested);
+  if (SBlock* block = stitched_.find(request.size); block != nullptr)
+    if (Address at = take_known(block, request); at != 0) return at;
+  if (Extent* other = borrow(request, true); other != nullptr) return take(other, request);
 
   (void)settle(false);
-  if (const Extent* other = lowest_settled(size, lane); other != nullptr)
-    if (Address at = take_fenced(other->address, size, requested, lane, stream); at != 0) return at;
-  if (Address at = grow(size, requested, lane, stream); at != 0) return at;
-  if (Extent* other = borrow(size, lane, false); other != nullptr)
-    if (Address at = take_fenced(other->address, size, requested, lane, stream); at != 0) return at;
+  if (const Extent* other = lowest_settled(request); other != nullptr)
+    if (Address at = take_fenced(other->address, request); at != 0) return at;
+  if (Address at = grow(request); at != 0) return at;
+  if (Extent* other = borrow(request, false); other != nullptr)
+    if (Address at = take_fenced(other->address, request); at != 0) return at;
 
-  if (const Extent* mixed = lowest_run(size, lane, Mixing::any); mixed != nullptr)
-    if (Address at = take_fenced(mixed->address, size, requested, lane, stream); at != 0) return at;
+  if (const Extent* mixed = lowest_run(request, Mixing::any); mixed != nullptr)
+    if (Address at = take_fenced(mixed->address, request); at != 0) return at;
 
-  if (Address at = mend(place, size, requested, lane, stream); at != 0) return at;
-  const bool comes_again = recurrence_.note(size);
+  if (Address at = mend(place, request); at != 0) return at;
+  const bool comes_again = recurrence_.note(request.size);
   // More than one sBlock of a size pays only for a program that repeats itself.
-  if (aliasing_pays() && (recall_.repeats() || (comes_again && !stitched_.serves(size))))
-    if (Address at = alias(size, requested, lane, stream); at != 0) return at;
+  if (aliasing_pays() && (recall_.repeats() || (comes_again && !stitched_.serves(request.size))))
+    if (Address at = alias(request); at != 0) return at;
   // Rather chunks from elsewhere than memory beyond the target, rather that than none. The second time it is looked up
   // anew, because chunks may have moved before the driver refused.
-  for (const Bytes fresh : {supply_.allowance(size), std::numeric_limits<Bytes>::max()})
-    if (const std::optional<Move> move = plan(size, fresh, lane); move)
-      if (Address at = rehome(*move, size, requested, lane, stream); at != 0) return at;
+  for (const Bytes fresh : {supply_.allowance(request.size), std::numeric_limits<Bytes>::max()})
+    if (const std::optional<Move> move = plan(request, fresh); move)
+      if (Address at = rehome(*move, request); at != 0) return at;
   return 0;
 }
 
@@ -126,21 +120,20 @@ bool Lake::settle(bool wait) {
 }
 
 // Takes free space that may still be in use by other lanes, or that of several owners.
-Address Lake::take_fenced(Address at, Bytes size, Bytes requested, Lane lane, Stream stream) {
+Address Lake::take_fenced(Address at, const Request& request) {
   Clock clock;
-  arena_.merge_clocks(at, size, clock);
-  if (!supply_.fences.wait(clock, stream)) return 0;
-  return hand_out(arena_.take(at, size, Extent::State::live, lane), requested);
+  arena_.merge_clocks(at, request.size, clock);
+  return supply_.fences.wait(clock, request.stream) ? take(at, request) : 0;
 }
 
 // The smallest fitting space that the other lanes would offer first.
-Extent* Lake::borrow(Bytes size, Lane lane, bool settled) const {
-  if (!arena_.others_own(lane)) return nullptr;
+Extent* Lake::borrow(const Request& request, bool settled) const {
+  if (!arena_.others_own(request.lane)) return nullptr;
   Extent* best = nullptr;
   for (Lane other = 0; other < supply_.fences.lanes(); ++other) {
-    if (other == lane) continue;
-    Extent* extent = arena_.fit(other, size);
-    if (extent == nullptr || (settled && !supply_.fences.settled(extent->clock, lane))) continue;
+    if (other == request.lane) continue;
+    Extent* extent = arena_.fit(other, request.size);
+    if (extent == nullptr || (settled && !supply_.fences.settled(extent->clock, request.lane))) continue;
     if (best == nullptr || extent->size < best->size) best = extent;
   }
   return best;
@@ -155,7 +148,8 @@ bool Lake::may_use(const Extent* extent, Lane lane, Mixing mixing) const {
 
 // Free space of several owners, side by side: the first extent of the lowest run below an address that is large enough,
 // or nullptr.
-const Extent* Lake::lowest_run(Bytes size, Lane lane, Mixing mixing, Address below) const {
+const Extent* Lake::lowest_run(const Request& request, Mixing mixing, Address below) const {
+  const Bytes size = request.size;
   if (!arena_.several_owners() || size > arena_.longest_gap() || size > supply_.inactive()) return nullptr;
   auto is_free = [](const Extent* extent) { return extent != nullptr && extent->state == Extent::State::free; };
   const Extent* end = nullptr;  // behind a run
@@ -166,7 +160,7 @@ const Extent* Lake::lowest_run(Bytes size, Lane lane, Mixing mixing, Address bel
     if (begin->address >= below) return nullptr;
     const Extent* first = begin;  // of a part that may be used
     for (const Extent* extent = begin; extent != end; extent = extent->next)
-      if (!may_use(extent, lane, mixing))
+      if (!may_use(extent, request.lane, mixing))
         first = extent->next;
       else if (extent->end() - first->address >= size)
         return first->address < below ? first : nullptr;
@@ -175,7 +169,8 @@ const Extent* Lake::lowest_run(Bytes size, Lane lane, Mixing mixing, Address bel
 }
 
 // The lowest free space of other lanes whose work has surely finished, in one piece or in several; or nullptr.
-const Extent* Lake::lowest_settled(Bytes size, Lane lane) const {
+const Extent* Lake::lowest_settled(const Request& request) const {
+  const Lane lane = request.lane;
   if (!arena_.others_own(lane)) return nullptr;
   const Extent* lowest = nullptr;
   Address below = anywhere;
@@ -186,15 +181,16 @@ const Extent* Lake::lowest_settled(Bytes size, Lane lane) const {
   };
   auto settled = [&](const Extent* extent) { return supply_.fences.settled(extent->clock, lane); };
   for (Lane other = 0; other < supply_.fences.lanes(); ++other)
-    if (other != lane) keep(arena_.lowest_fit(other, size, below, settled));
-  keep(lowest_run(size, lane, Mixing::own, below));
+    if (other != lane) keep(arena_.lowest_fit(other, request.size, below, settled));
+  keep(lowest_run(request, Mixing::own, below));
   return lowest;
 }
 
 template <typename Visit>
-void Lake::each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visit) {
+void Lake::each_gap(const Request& request, Bytes lack, Mixing mixing, Visit visit) {
+  const Bytes size = request.size;
   auto usable = [&](const Extent* extent) {
-    return extent->state == Extent::State::hole || may_use(extent, lane, mixing);
+    return extent->state == Extent::State::hole || may_use(extent, request.lane, mixing);
   };
   // Away from seams, free space that fits has been found before.
   Gap& gap = bench_.gap;
@@ -225,10 +221,10 @@ void Lake::each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visi
 }
 
 // The window that lacks least, of at most `lack`; the lowest of equals.
-bool Lake::best_place(Bytes size, Bytes lack, Lane lane, Mixing mixing, Place& best) {
+bool Lake::best_place(const Request& request, Bytes lack, Mixing mixing, Place& best) {
   bool found = false;
-  each_gap(size, lack, lane, mixing, [&](Gap& gap) {
-    const Window window = best_window(gap, size, supply_.page);
+  each_gap(request, lack, mixing, [&](Gap& gap) {
+    const Window window = best_window(gap, request.size, supply_.page);
     if (window.unmapped <= lack && (!found || window.unmapped < best.window.unmapped)) {
       found = true;
       best.gap.swap(gap);
@@ -239,10 +235,10 @@ bool Lake::best_place(Bytes size, Bytes lack, Lane lane, Mixing mixing, Place& b
   return found;
 }
 
-std::vector<Lake::Place> Lake::places(Bytes size, Lane lane) {
+std::vector<Lake::Place> Lake::places(const Request& request) {
   std::vector<Place> result;
-  each_gap(size, size, lane, Mixing::any, [&](const Gap& gap) {
-    result.push_back({gap, best_window(gap, size, supply_.page)});
+  each_gap(request, request.size, Mixing::any, [&](const Gap& gap) {
+    result.push_back({gap, best_window(gap, request.size, supply_.page)});
     return true;
   });
   std::ranges::stable_sort(result, {}, [](const Place& place) { return place.window.unmapped; });

@@ -84,6 +84,12 @@ class Lake {
   void check() const;
 
  private:
+  struct Request {
+    Bytes size;
+    Bytes requested;  // by the client, before it was rounded
+    Stream stream;
+    Lane lane;  // of the stream
+  };
   struct Donor {
     Chunk* chunk;
     Bytes left;  // of the free run it lies in, bytes in chunks that are partly in use, which cannot move
@@ -92,7 +98,6 @@ class Lake {
     Gap gap;
     Window window;
   };
-  using Span = Retirement::Span;
   struct Move {  // chunks that go where a run of addresses becomes complete
     Address at;
     std::vector<Chunk*> donors;
@@ -105,33 +110,40 @@ class Lake {
   enum class Mixing : std::uint8_t { settled, own, any };
   static constexpr Address anywhere = std::numeric_limits<Address>::max();
 
-  Address find_room(Bytes size, Bytes requested, Stream stream);
-  Address take_at(Address place, Bytes size, Bytes requested, Lane lane, Stream stream);
-  Address take_known(SBlock* block, Bytes requested, Lane lane, Stream stream);
-  Address make_room(Extent* own, Address place, Bytes size, Bytes requested, Lane lane, Stream stream);
-  static Address hand_out(Extent* block, Bytes requested) {
-    block->requested = requested;
+  Address find_room(const Request& request);
+  Address make_room(const Request& request, Extent* own, Address place);
+  // Ways to hand out what was found. An extent and an address are free, settled and large enough.
+  Address take(Extent* free, const Request& request) {
+    return hand_out(arena_.take(free, request.size, Extent::State::live, request.lane), request);
+  }
+  Address take(Address at, const Request& request) {
+    return hand_out(arena_.take(at, request.size, Extent::State::live, request.lane), request);
+  }
+  static Address hand_out(Extent* block, const Request& request) {
+    block->requested = request.requested;
     return block->address;
   }
-  Address take_fenced(Address at, Bytes size, Bytes requested, Lane lane, Stream stream);
-  Extent* borrow(Bytes size, Lane lane, bool settled) const;
+  Address take_fenced(Address at, const Request& request);
+  Address try_take(Address place, const Request& request);
+  Address take_known(SBlock* block, const Request& request);
+  Extent* borrow(const Request& request, bool settled) const;
   bool may_use(const Extent* extent, Lane lane, Mixing mixing) const;
-  const Extent* lowest_run(Bytes size, Lane lane, Mixing mixing, Address below = anywhere) const;
-  const Extent* lowest_settled(Bytes size, Lane lane) const;
-  // Calls visit(gap) for the gaps of at least this size that lack no more memory than `lack`, at least where they lack
+  const Extent* lowest_run(const Request& request, Mixing mixing, Address below = anywhere) const;
+  const Extent* lowest_settled(const Request& request) const;
+  // Calls visit(gap) for the gaps that are large enough and lack no more memory than `lack`, at least where they lack
   // least, from the lowest on until it returns false.
   template <typename Visit>
-  void each_gap(Bytes size, Bytes lack, Lane lane, Mixing mixing, Visit visit);
-  bool best_place(Bytes size, Bytes lack, Lane lane, Mixing mixing, Place& best);  // false: there is none
-  std::vector<Place> places(Bytes size, Lane lane);  // the best of every gap, those that lack least first
+  void each_gap(const Request& request, Bytes lack, Mixing mixing, Visit visit);
+  bool best_place(const Request& request, Bytes lack, Mixing mixing, Place& best);  // false: there is none
+  std::vector<Place> places(const Request& request);  // the best of every gap, those that lack least first
   std::vector<Donor> donors() const;
   std::vector<Chunk*> lowest_free() const;  // the same chunks, by address
-  Address grow(Bytes size, Bytes requested, Lane lane, Stream stream);
-  Address plan_growth(Bytes size, Bytes lack, Lane lane, Mixing mixing);
-  Address mend(Address place, Bytes size, Bytes requested, Lane lane, Stream stream);
-  Address alias(Bytes size, Bytes requested, Lane lane, Stream stream);
-  std::optional<Move> plan(Bytes size, Bytes fresh, Lane lane);
-  Address rehome(const Move& move, Bytes size, Bytes requested, Lane lane, Stream stream);
+  Address grow(const Request& request);
+  Address plan_growth(const Request& request, Bytes lack, Mixing mixing);
+  Address mend(Address place, const Request& request);
+  Address alias(const Request& request);
+  std::optional<Move> plan(const Request& request, Bytes fresh);
+  Address rehome(const Move& move, const Request& request);
   bool bring(std::span<const Placement> plan, std::span<Chunk* const> donors);
   bool provide(const Placement& place, std::span<Chunk* const> donors);
   void settle_in(std::span<const Placement> plan, Lane lane, const Clock& clock);
@@ -161,7 +173,7 @@ class Lake {
 };
 
 inline Address Lake::allocate(Bytes size, Bytes requested, Stream stream) {
-  const Address at = find_room(size, requested, stream);
+  const Address at = find_room({size, requested, stream, supply_.fences.lane(stream)});
   if (at == 0) [[unlikely]]
     return 0;
   if (shared_) recall_.note(at);
@@ -169,15 +181,15 @@ inline Address Lake::allocate(Bytes size, Bytes requested, Stream stream) {
   return at;
 }
 
-inline Address Lake::find_room(Bytes size, Bytes requested, Stream stream) {
-  const Lane lane = supply_.fences.lane(stream);
+inline Address Lake::find_room(const Request& request) {
+  const auto& [size, requested, stream, lane] = request;
   const Address place = shared_ ? recall_.next(size, supply_.tally.allocated_large(), lane) : 0;
   if (place != 0)
-    if (const Address at = take_at(place, size, requested, lane, stream); at != 0) return at;
+    if (const Address at = try_take(place, request); at != 0) return at;
   Extent* own = arena_.fit(lane, size);
   if (own != nullptr && supply_.fences.settled(own->clock, lane)) [[likely]]
-    return hand_out(arena_.take(own, size, Extent::State::live, lane), requested);
-  return make_room(own, place, size, requested, lane, stream);
+    return take(own, request);
+  return make_room(request, own, place);
 }
 
 }  // namespace gmlake

@@ -9,30 +9,31 @@
 namespace gmlake {
 
 // S4 without donors: completes the window that lacks least with new chunks.
-Address Lake::grow(Bytes size, Bytes requested, Lane lane, Stream stream) {
+Address Lake::grow(const Request& request) {
   // A private pool has no other way to get memory than to grow, whatever the target says; nor has anybody else while a
   // stream captures, because what that stream used cannot be fenced.
   const bool fenced = !supply_.fences.capturing();
-  const Bytes allowed = shared_ && fenced ? supply_.allowance(size) : std::numeric_limits<Bytes>::max();
-  const Address at = plan_growth(size, std::min(allowed, supply_.room()), lane, fenced ? Mixing::own : Mixing::settled);
+  const Bytes allowed = shared_ && fenced ? supply_.allowance(request.size) : std::numeric_limits<Bytes>::max();
+  const Address at = plan_growth(request, std::min(allowed, supply_.room()), fenced ? Mixing::own : Mixing::settled);
   if (at == 0) return 0;
   Clock clock;  // of what is there; looked at before new memory is joined with neighbours that are used elsewhere
-  arena_.merge_clocks(at, size, clock);
-  if (!supply_.fences.wait(clock, stream) || !bring(bench_.plan, {})) return 0;
-  settle_in(bench_.plan, lane, {});
+  arena_.merge_clocks(at, request.size, clock);
+  if (!supply_.fences.wait(clock, request.stream) || !bring(bench_.plan, {})) return 0;
+  settle_in(bench_.plan, request.lane, {});
   if (!bench_.mapped.empty()) ++supply_.statistics.grows;
-  note_mapped(JournalEntry::Action::map, stream);
-  return hand_out(arena_.take(at, size, Extent::State::live, lane), requested);
+  note_mapped(JournalEntry::Action::map, request.stream);
+  return take(at, request);
 }
 
 // The window that lacks least, if that is at most `lack`, and in bench_.plan the new chunks for it. 0: there is none.
-Address Lake::plan_growth(Bytes size, Bytes lack, Lane lane, Mixing mixing) {
+Address Lake::plan_growth(const Request& request, Bytes lack, Mixing mixing) {
+  const Bytes size = request.size;
   const Bytes chunk = supply_.chunk_size(size);
   // Mostly no gap is long enough but the one at the arena's end, from where free space leads up to it on. There
   // best_place would find just this, at a higher cost.
   if (const Extent* end = arena_.last(); size > arena_.longest_gap() && end->state == Extent::State::hole) {
     const Extent* first = end;
-    while (first->previous != nullptr && may_use(first->previous, lane, mixing)) first = first->previous;
+    while (first->previous != nullptr && may_use(first->previous, request.lane, mixing)) first = first->previous;
     const bool after_hole = first->previous != nullptr && first->previous->state == Extent::State::hole;
     if (!after_hole && end->address - first->address < size) {
       const Void rest{end->address, round_up(first->address + size, supply_.page) - end->address, end->size};
@@ -42,7 +43,7 @@ Address Lake::plan_growth(Bytes size, Bytes lack, Lane lane, Mixing mixing) {
     }
   }
   const auto& [gap, window] = bench_.place;
-  if (!best_place(size, lack, lane, mixing, bench_.place)) return 0;
+  if (!best_place(request, lack, mixing, bench_.place)) return 0;
   voids(gap, window, size, supply_.page, bench_.voids);
   fill(bench_.voids, {}, chunk, 0, bench_.plan);
   return window.at;
@@ -51,9 +52,10 @@ Address Lake::plan_growth(Bytes size, Bytes lack, Lane lane, Mixing mixing) {
 // S3 where the request had an sBlock of which a part is in use now: a program that releases in another order every time
 // finds its sBlocks nearly free, and to replace the rest takes a fraction of the mappings of a new one. Not if the
 // sBlock served another request since: to that it would be lost, and the program might not come to rest.
-Address Lake::mend(Address place, Bytes size, Bytes requested, Lane lane, Stream stream) {
+Address Lake::mend(Address place, const Request& request) {
   SBlock* block = place == 0 || arena_.contains(place) ? nullptr : stitched_.at(place);
-  if (block == nullptr || block->active || block->serves != size || block->last_request != recall_.met()) return 0;
+  if (block == nullptr || block->active) return 0;
+  if (block->serves != request.size || block->last_request != recall_.met()) return 0;
   Fences::Ticket ticket;
   if (!supply_.fences.mark(block->clock, ticket)) return 0;
   if (!supply_.fences.passed(ticket)) {  // what is mapped there is still used; from the next time on this is known
@@ -63,39 +65,40 @@ Address Lake::mend(Address place, Bytes size, Bytes requested, Lane lane, Stream
   if (!stitched_.mend(block, lowest_free())) return 0;
   ++supply_.statistics.stitches;
   ++supply_.statistics.mends;
-  supply_.journal.note(JournalEntry::Action::stitch, block->address, block->size, stream);
-  return take_known(block, requested, lane, stream);
+  supply_.journal.note(JournalEntry::Action::stitch, block->address, block->size, request.stream);
+  return take_known(block, request);
 }
 
 // S3 for a size that comes again: the chunks keep their home and get a second address. Always the lowest chunks, so
 // that different sBlocks are made of the same memory and the rest is left alone.
-Address Lake::alias(Bytes size, Bytes requested, Lane lane, Stream stream) {
+Address Lake::alias(const Request& request) {
   std::vector<Chunk*> chunks = lowest_free();
   Bytes total = 0;
   std::size_t count = 0;
-  while (count < chunks.size() && total < size) total += chunks[count++]->size;
-  if (total < size) return 0;
+  while (count < chunks.size() && total < request.size) total += chunks[count++]->size;
+  if (total < request.size) return 0;
   chunks.resize(count);
   Clock clock;
   for (const Chunk* chunk : chunks) arena_.merge_clocks(chunk->home, chunk->size, clock);
-  if (!supply_.fences.wait(clock, stream)) return 0;
-  SBlock* block = stitched_.make(size, std::move(chunks));
+  if (!supply_.fences.wait(clock, request.stream)) return 0;
+  SBlock* block = stitched_.make(request.size, std::move(chunks));
   if (block == nullptr) return 0;
   ++aliased_;
   ++supply_.statistics.stitches;
-  supply_.journal.note(JournalEntry::Action::stitch, block->address, block->size, stream);
-  stitched_.activate(block, lane, recall_.now());
+  supply_.journal.note(JournalEntry::Action::stitch, block->address, block->size, request.stream);
+  stitched_.activate(block, request.lane, recall_.now());
   stitched_.keep_budget(block);
-  block->requested = requested;
+  block->requested = request.requested;
   return block->address;
 }
 
 // The move that needs the fewest mappings and creates at most `fresh` bytes. A window between blocks may be bounded in
 // a way that the chunks at hand do not fill; the last one, at the arena's end, never is.
-std::optional<Lake::Move> Lake::plan(Bytes size, Bytes fresh, Lane lane) {
+std::optional<Lake::Move> Lake::plan(const Request& request, Bytes fresh) {
+  const Bytes size = request.size;
   fresh = std::min(fresh, supply_.room());
   const std::vector<Donor> all = donors();
-  for (const auto& [gap, window] : places(size, lane)) {
+  for (const auto& [gap, window] : places(request)) {
     const Address from = round_down(window.at, supply_.page);
     const Address to = round_up(window.at + size, supply_.page);
     Move move{.at = window.at, .donors = {}, .pieces = {}};
@@ -120,7 +123,7 @@ std::optional<Lake::Move> Lake::plan(Bytes size, Bytes fresh, Lane lane) {
 
 // S3 and S4 for the rest: free chunks leave their address for good, and the old addresses retire behind the work that
 // may still use them.
-Address Lake::rehome(const Move& move, Bytes size, Bytes requested, Lane lane, Stream stream) {
+Address Lake::rehome(const Move& move, const Request& request) {
   Clock clock;
   for (const Placement& place : move.pieces)
     if (place.donor != Placement::fresh) {
@@ -128,7 +131,7 @@ Address Lake::rehome(const Move& move, Bytes size, Bytes requested, Lane lane, S
       arena_.merge_clocks(chunk->home, chunk->size, clock);
     }
   Fences::Ticket ticket;
-  if (!supply_.fences.wait(clock, stream) || !supply_.fences.mark(clock, ticket)) return 0;
+  if (!supply_.fences.wait(clock, request.stream) || !supply_.fences.mark(clock, ticket)) return 0;
   if (!bring(move.pieces, move.donors)) {
     retirement_.add(std::move(ticket), {});
     return 0;
@@ -144,12 +147,12 @@ Address Lake::rehome(const Move& move, Bytes size, Bytes requested, Lane lane, S
       old.push_back({chunk->home, chunk->size});
     arena_.leave(chunk, Extent::State::dying);
   }
-  settle_in(move.pieces, lane, clock);
+  settle_in(move.pieces, request.lane, clock);
   if (!bench_.mapped.empty()) ++(moved > 0 ? supply_.statistics.stitches : supply_.statistics.grows);
   supply_.statistics.rehomed_bytes += static_cast<std::int64_t>(moved);
-  note_mapped(moved > 0 ? JournalEntry::Action::stitch : JournalEntry::Action::map, stream);
+  note_mapped(moved > 0 ? JournalEntry::Action::stitch : JournalEntry::Action::map, request.stream);
   retirement_.add(std::move(ticket), std::move(old));
-  return take_at(move.at, size, requested, lane, stream);
+  return try_take(move.at, request);
 }
 
 // Maps the chunks where the plan says; they are in bench_.chunks, and still at home elsewhere if they are donors. New

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/vocabulary.h"
+#include "base/units.h"
 #include "order/clock.h"
 
 namespace gmlake {
@@ -46,7 +46,6 @@ class Recall {
   bool repeats() const { return unknown_ < doubtful; }
 
  private:
-  static constexpr Bytes unit = 512;  // every place is a multiple
   static constexpr std::size_t longest_log = std::size_t{1} << 16;
   static constexpr int row_bits = 14;
   static constexpr Number landmark = 4;  // so many requests apart are the points by which a thread is found

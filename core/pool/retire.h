@@ -28,11 +28,6 @@ class Retirement {
   Retirement(const Retirement&) = delete;
   Retirement& operator=(const Retirement&) = delete;
 
-  struct Span {
-    Address at;
-    Bytes size;
-  };
-
   void add(Fences::Ticket ticket, std::vector<Span> spans) {
     if (!ticket.events.empty() || !spans.empty()) queue_.push_back({std::move(ticket), std::move(spans)});
   }

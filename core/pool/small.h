@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/units.h"
 #include "pool/bins.h"
 #include "pool/slabs.h"
 
@@ -13,8 +14,6 @@ namespace gmlake {
 
 class SmallPool {
  public:
-  static constexpr Bytes unit = 512;
-
   struct Slab;
   struct alignas(32) Block {  // two to a cache line
     Slab* slab;
@@ -39,6 +38,7 @@ class SmallPool {
 
   SmallPool(Supply& supply, Slabs& slabs)
       : supply_(supply), slabs_(slabs), page_shift_(std::countr_zero(supply.page)) {}
+  ~SmallPool();
 
   Address allocate(Bytes size, Bytes requested, Stream stream);  // 0: no room
   // The same at an address in a slab of this stream, or in one that no stream has. False: it is not free.
@@ -78,9 +78,6 @@ class SmallPool {
   std::vector<std::unique_ptr<Slab>> spare_;    // without a page
   std::size_t slab_count_ = 0;
   Shelf* last_ = nullptr;
-
- public:
-  ~SmallPool();
 };
 
 struct SmallPool::Shelf {
@@ -100,18 +97,18 @@ struct SmallPool::Slab {
   std::unique_ptr<Block[]> blocks;    // one per unit, where a block begins
   std::vector<std::uint64_t> begins;  // a bit per unit: does one?
 
-  bool has_block(std::size_t unit) const { return (begins[unit / 64] >> unit % 64 & 1) != 0; }
-  Block* add_block(std::size_t unit, std::size_t size, std::size_t before) {  // free, in no bin
-    begins[unit / 64] |= std::uint64_t{1} << unit % 64;
-    Block& block = blocks[unit];
+  bool has_block(std::size_t place) const { return (begins[place / 64] >> place % 64 & 1) != 0; }
+  Block* add_block(std::size_t place, std::size_t size, std::size_t before) {  // free, in no bin
+    begins[place / 64] |= std::uint64_t{1} << place % 64;
+    Block& block = blocks[place];
     block.slab = this;
-    block.place = static_cast<std::uint16_t>(unit);
+    block.place = static_cast<std::uint16_t>(place);
     block.size = static_cast<std::uint16_t>(size);
     block.before = static_cast<std::uint16_t>(before);
     block.live = block.limbo = false;
     return &block;
   }
-  void drop_block(std::size_t unit) { begins[unit / 64] &= ~(std::uint64_t{1} << unit % 64); }
+  void drop_block(std::size_t place) { begins[place / 64] &= ~(std::uint64_t{1} << place % 64); }
 };
 
 inline SmallPool::Shelf& SmallPool::shelf(Stream stream) {

@@ -16,7 +16,6 @@
 namespace gmlake {
 namespace {
 
-constexpr Bytes unit = 512;        // blocks are multiples of it, and PyTorch reports blocks
 constexpr Bytes most = 128 * TiB;  // that can be asked for; to PyTorch more of it is as much out of memory
 
 Address as_address(const void* pointer) {
