@@ -13,7 +13,7 @@ namespace {
 constexpr Bytes absurd = 128 * TiB;  // more than any device can address
 
 constexpr std::array<OptionRow, 4> rows{{
-    {"target", OptionRow::Kind::real, "0.982",
+    {"target", OptionRow::Kind::real, "0.9824",
      "grow freely while peak active / reserved stays above this; below it, stitch"},
     {"chunk_limit", OptionRow::Kind::bytes, "22MiB", "the largest chunk; small devices use smaller ones"},
     {"small_limit", OptionRow::Kind::bytes, "1MiB", "requests up to this size share slabs of 2 MiB"},

@@ -5,9 +5,11 @@
 // unmapping (which no stream orders) waits for.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "driver/driver.h"
@@ -32,6 +34,12 @@ class Fences {
 
   // May a stream of this lane use the memory without waiting?
   bool settled(const Clock& clock, Lane lane) const { return clock.concerning(lane) <= behind_[lane]; }
+
+  // Is everything known to have finished that may use the memory?
+  bool finished(const Clock& clock) const {
+    return std::ranges::all_of(std::span(finished_).first(lanes_),
+                               [&](Moment moment) { return clock.last() <= moment; });
+  }
 
   // Makes the stream wait for everything that may use the memory. False: the driver refused, it must not be used.
   [[nodiscard]] bool wait(const Clock& clock, Stream stream);

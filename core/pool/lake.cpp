@@ -246,7 +246,7 @@ std::vector<Lake::Place> Lake::places(const Request& request) {
 }
 
 // Chunks that are free as a whole: those first that leave little behind, because what is left of a run is of little
-// use; then by address.
+// use. Of equals the largest where memory is scarce, because there small ones were cut off; then by address.
 std::vector<Lake::Donor> Lake::donors() const {
   std::vector<Donor> result;
   for (const Extent* extent = arena_.idle_from(arena_.first()); extent != nullptr; extent = arena_.idle_from(extent)) {
@@ -270,7 +270,10 @@ std::vector<Lake::Donor> Lake::donors() const {
     }
     for (Donor& donor : std::span(result).subspan(first)) donor.left = left;
   }
-  std::ranges::stable_sort(result, {}, &Donor::left);
+  auto last = [this](const Donor& donor) {
+    return std::pair(donor.left, supply_.scarce ? supply_.chunk_limit - donor.chunk->size : 0);
+  };
+  std::ranges::stable_sort(result, {}, last);
   return result;
 }
 

@@ -138,6 +138,14 @@ class Lake {
   std::vector<Place> places(const Request& request);  // the best of every gap, those that lack least first
   std::vector<Donor> donors() const;
   std::vector<Chunk*> lowest_free() const;  // the same chunks, by address
+  // A cut costs two new chunks, and there is one more to map whenever they move: one in sixteen is cut at most, only
+  // where memory is scarce, and not for blocks that fill a gap anyway.
+  bool may_cut(Bytes size) const {
+    return supply_.scarce && shared_ && size >= 8 * MiB && 16 * cuts_ < supply_.statistics.segment.all().current;
+  }
+  void cut_to_measure(Address at, Bytes size);
+  void cut(Chunk* chunk, Address edge);
+  bool finished(const Clock& clock);
   Address grow(const Request& request);
   Address plan_growth(const Request& request, Bytes lack, Mixing mixing);
   Address mend(Address place, const Request& request);
@@ -158,6 +166,7 @@ class Lake {
   Recall recall_;
   Recurrence recurrence_;
   std::int64_t aliased_ = 0;  // sBlocks that were made
+  std::int64_t cuts_ = 0;     // chunks that were cut in two
   Bytes active_ = 0;
 
   // What a step of growing or moving works with: kept, because to allocate it anew would cost more than the step.
@@ -184,9 +193,16 @@ inline Address Lake::allocate(Bytes size, Bytes requested, Stream stream) {
 inline Address Lake::find_room(const Request& request) {
   const auto& [size, requested, stream, lane] = request;
   const Address place = shared_ ? recall_.next(size, supply_.tally.allocated_large(), lane) : 0;
-  if (place != 0)
+  if (place != 0) {
+    if (may_cut(size)) [[unlikely]]
+      cut_to_measure(place, size);
     if (const Address at = try_take(place, request); at != 0) return at;
+  }
   Extent* own = arena_.fit(lane, size);
+  if (own != nullptr && may_cut(size)) [[unlikely]] {
+    cut_to_measure(own->address, size);
+    own = arena_.fit(lane, size);
+  }
   if (own != nullptr && supply_.fences.settled(own->clock, lane)) [[likely]]
     return take(own, request);
   return make_room(request, own, place);

@@ -42,6 +42,7 @@ struct Supply {
   Chunks chunks{driver, statistics};
   Fences fences{driver};
   Bytes limit = std::numeric_limits<Bytes>::max();  // of reserved bytes, by the user
+  bool scarce = false;  // less than a sixth of the memory was left when it was looked at for the last time
 
   static Bytes device_bytes(Driver& driver) {
     Bytes free = 0;
@@ -55,7 +56,9 @@ struct Supply {
     Bytes total = 0;
     if (driver.memory_info(free, total) != Status::success) return 0;
     const Bytes reserved = chunks.reserved();
-    return round_down(std::min(free, limit > reserved ? limit - reserved : 0), page);
+    const Bytes room = round_down(std::min(free, limit > reserved ? limit - reserved : 0), page);
+    scarce = room < reserved / 5;
+    return room;
   }
 
   // Bytes that are reserved beyond the user's limit, which came later.

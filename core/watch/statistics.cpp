@@ -40,7 +40,7 @@ void Statistics::reset_peaks() {
 void Statistics::reset_accumulated() {
   each_stat(*this, [](Stat& stat) { stat.reset_accumulated(); });
   num_alloc_retries = num_ooms = num_sync_all_streams = num_device_alloc = num_device_free = 0;
-  grows = stitches = rehomed_bytes = sblock_hits = mends = fences = 0;
+  grows = stitches = rehomed_bytes = sblock_hits = mends = cuts = fences = 0;
 }
 
 }  // namespace gmlake

@@ -85,6 +85,7 @@ struct Statistics {
   std::int64_t rehomed_bytes = 0;  // bytes of chunks that changed their home
   std::int64_t sblock_hits = 0;    // requests served by an sBlock that existed
   std::int64_t mends = 0;          // sBlocks some of whose chunks were replaced
+  std::int64_t cuts = 0;           // chunks that were cut in two
   std::int64_t fences = 0;         // times one stream was made to wait for another
   Stat address_bytes;              // addresses reserved
   Stat mapped_bytes;               // bytes of mappings; more than reserved when sBlocks exist

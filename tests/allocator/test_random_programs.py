@@ -105,8 +105,8 @@ def test_short_programs() -> None:
     run_state_machine_as_test(Program, settings=settings(max_examples=150, stateful_step_count=60))  # type: ignore[no-untyped-call]
 
 
-def random_step(client: Client, random: Random, stream_count: int) -> None:
-    """One step of a program that lives near the limit and repeats itself a little."""
+def random_step(client: Client, random: Random, stream_count: int, scale: int) -> None:
+    """One step of a program that lives near the limit and repeats itself a little; large blocks are scaled."""
     stream = random.randrange(stream_count)
     match random.choices(
         ("allocate", "release", "elsewhere", "silently", "hold", "finish", "pool", "trim"),
@@ -114,6 +114,7 @@ def random_step(client: Client, random: Random, stream_count: int) -> None:
     ):
         case ["allocate"]:
             size = random.choice(SIZES) if random.random() < 0.7 else random.randrange(1, 60 * MIB)
+            size *= scale if size > MIB else 1
             try:
                 client.allocate(size, stream)
             except OutOfMemory:
@@ -146,10 +147,24 @@ def random_step(client: Client, random: Random, stream_count: int) -> None:
 @pytest.mark.parametrize("stream_count", [2, 10, 40])
 def test_long_programs(options: str, capacity: int, limit: int | None, stream_count: int) -> None:
     client = Client(Lake(options, capacity=capacity, limit=limit))
+    run_long(client, stream_count, steps=6000)
+    client.finish()
+
+
+@pytest.mark.parametrize("stream_count", [2, 10])
+def test_long_programs_that_cut_chunks(stream_count: int) -> None:
+    lake = Lake(capacity=64 * GIB, limit=8 * GIB)
+    client = Client(lake)
+    client.release(client.allocate(7 * GIB, 0))  # so that chunks are large
+    run_long(client, stream_count, steps=3000, scale=20)
+    assert lake.own("cuts") > 0
+    client.finish()
+
+
+def run_long(client: Client, stream_count: int, steps: int, scale: int = 1) -> None:
     random = Random(stream_count)
-    for step in range(6000):
-        random_step(client, random, stream_count)
+    for step in range(steps):
+        random_step(client, random, stream_count, scale)
         client.verify_released()
         if step % 20 == 0:
             client.verify()
-    client.finish()

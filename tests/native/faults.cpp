@@ -1,8 +1,9 @@
 // For every kind of driver call and every position in a program of a thousand steps: that call fails, once or three
 // times in a row. Whatever the allocator then does, its books balance, no two blocks overlap, the client sees success
 // or OutOfMemory and nothing else, and in the end everything goes back to the driver. The same for the end of an
-// allocator whose blocks are still out. Usage: faults [STRIDE], to try every so many positions, or faults KIND POSITION
-// TIMES.
+// allocator whose blocks are still out. Usage: faults [STRIDE], to try every so many positions, or faults CAMPAIGN CALL
+// POSITION, as a failure was reported.
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -35,17 +36,23 @@ void expect(bool holds, const char* what) {
 }
 
 // Memory is short because the device is small, or because the user says so: on a large device chunks are larger.
-enum class Shortage : std::uint8_t { device, limit };
+struct Shortage {
+  Bytes device;
+  Bytes limit;
+};
+constexpr Shortage small_device{script_capacity, script_capacity};
+constexpr Shortage low_limit{64 * GiB, script_capacity};
+constexpr Shortage large_chunks{64 * GiB, cutting_capacity};
 
 // One allocator on one device, for one fault.
 class Run {
  public:
-  explicit Run(Shortage shortage, const std::optional<Fault>& fault = {})
-      : driver_(SimulatedOptions{.capacity = shortage == Shortage::device ? script_capacity : 64 * GiB}) {
+  explicit Run(const Shortage& shortage, const std::optional<Fault>& fault = {})
+      : limit_(shortage.limit), driver_(SimulatedOptions{.capacity = shortage.device}) {
     if (fault) strike(*fault);
     try {
       allocator_ = make_allocator("gmlake", driver_);
-      if (shortage == Shortage::limit) allocator_->set_limit(script_capacity);
+      if (limit_ < shortage.device) allocator_->set_limit(limit_);
     } catch (const DriverError&) {
       expect(driver_.failures() > 0, "no allocator although nothing failed");
       expect(driver_.ranges() == 0, "an allocator that could not be made left addresses behind");
@@ -76,7 +83,7 @@ class Run {
     allocator_->check();
     expect(driver_.physical_bytes() == 0 && driver_.handles() == 0, "trim did not give all memory back");
     expect(driver_.mappings() == 0, "trim left mappings behind");
-    allocator_->release(allocator_->allocate(script_capacity, 0));
+    allocator_->release(allocator_->allocate(limit_, 0));
     abandon();
   }
 
@@ -152,6 +159,7 @@ class Run {
     witness_.verify();
   }
 
+  const Bytes limit_;
   SimulatedDriver driver_;
   std::unique_ptr<Allocator> allocator_;
   Witness witness_{driver_};
@@ -163,37 +171,52 @@ class Run {
 
 class Campaign {
  public:
-  Campaign(std::vector<Step> steps, Shortage shortage) : steps_(std::move(steps)), shortage_(shortage) {}
-
   // Without a fault, the program must reach what the faults are meant to hit.
+  using Reaches = void (*)(const Statistics&);
+
+  Campaign(std::string name, std::vector<Step> steps, const Shortage& shortage, std::uint64_t times, Status status,
+           Reaches reaches)
+      : name_(std::move(name)),
+        steps_(std::move(steps)),
+        shortage_(shortage),
+        times_(times),
+        status_(status),
+        reaches_(reaches) {}
+
+  const std::string& name() const { return name_; }
+
   void rehearse() {
     Run run(shortage_);
     run.follow(steps_);
-    const Statistics s = run.statistics();
+    reaches_(run.statistics());
+    refusals_ = run.refusals();
+    run.finish();
+  }
+
+  static void everything(const Statistics& s) {
     expect(s.stitches > 0 && s.rehomed_bytes > 0, "the program does not stitch");
     expect(s.sblocks.allocated > 0 && s.sblock_hits > 0, "the program does not use sBlocks again");
     expect(s.mends > 0, "the program does not mend sBlocks");
     expect(s.fences > 0 && s.num_sync_all_streams > 0, "the program does not share memory between streams");
     expect(s.num_ooms > 0 && s.num_ooms < 20, "the program does not run out of memory now and then");
-    refusals_ = run.refusals();
-    run.finish();
   }
+  static void cutting(const Statistics& s) { expect(s.cuts > 0, "the program does not cut chunks"); }
 
   // The call fails on the way. False: there is no such call.
-  bool on_the_way(const Fault& fault) {
-    Run run(shortage_, fault);
-    return judge("", fault, run, [&] {
+  bool on_the_way(Call call, std::uint64_t position) {
+    Run run(shortage_, Fault{call, position, times_, status_});
+    return judge("", call, position, run, [&] {
       run.follow(steps_);
       run.finish();
     });
   }
 
   // The call fails while the allocator ends, with blocks out.
-  bool at_the_end(const Fault& fault) {
+  bool at_the_end(Call call, std::uint64_t position) {
     Run run(shortage_);
-    return judge(" at the end", fault, run, [&] {
+    return judge(" at the end", call, position, run, [&] {
       run.follow(std::span(steps_).first(steps_.size() * 2 / 3));
-      run.strike(fault);
+      run.strike({call, position, 1, status_});
       run.abandon();
     });
   }
@@ -204,14 +227,13 @@ class Campaign {
 
  private:
   template <typename Act>
-  bool judge(const char* when, const Fault& fault, const Run& run, Act act) {
+  bool judge(const char* when, Call call, std::uint64_t position, const Run& run, Act act) {
     try {
       act();
     } catch (const std::exception& error) {
       ++wrong_;
-      std::printf("faults: %s %llu x%llu%s, step %zu: %s\n", std::string(to_string(fault.call)).c_str(),
-                  static_cast<unsigned long long>(fault.position), static_cast<unsigned long long>(fault.times), when,
-                  run.step(), error.what());
+      std::printf("faults: %s %s %llu%s, step %zu: %s\n", name_.c_str(), std::string(to_string(call)).c_str(),
+                  static_cast<unsigned long long>(position), when, run.step(), error.what());
     }
     if (!run.struck()) return false;
     ++faults_;
@@ -219,53 +241,61 @@ class Campaign {
     return wrong_ < 20;
   }
 
+  const std::string name_;
   const std::vector<Step> steps_;
   const Shortage shortage_;
+  const std::uint64_t times_;
+  const Status status_;
+  const Reaches reaches_;
   std::uint64_t refusals_ = 0;
   std::uint64_t faults_ = 0;
   std::uint64_t unnoticed_ = 0;  // no request was refused that is not refused anyway
   std::uint64_t wrong_ = 0;
 };
 
-void try_all(Campaign& campaign, std::uint64_t times, Status status, std::uint64_t stride) {
+void try_all(Campaign& campaign, std::uint64_t stride) {
   campaign.rehearse();
   for (std::size_t kind = 0; kind < call_kinds; ++kind) {
     const auto call = static_cast<Call>(kind);
     const bool ours = call != Call::allocate && call != Call::free;  // the driver's own allocations are the rivals'
     const std::uint64_t before = campaign.faults();
-    for (std::uint64_t at = 1; campaign.on_the_way({call, at, times, status}); at += stride) {
+    for (std::uint64_t at = 1; campaign.on_the_way(call, at); at += stride) {
     }
-    for (std::uint64_t at = 1; campaign.at_the_end({call, at, 1, status}); at += stride) {
+    for (std::uint64_t at = 1; campaign.at_the_end(call, at); at += stride) {
     }
     expect((campaign.faults() > before) == ours, "the program does not make every kind of call");
   }
 }
 
-void try_one(Campaign& campaign, const std::string& name, std::uint64_t position, std::uint64_t times) {
+void try_one(Campaign& campaign, const std::string& name, std::uint64_t position) {
   for (std::size_t kind = 0; kind < call_kinds; ++kind)
-    if (const auto call = static_cast<Call>(kind); to_string(call) == name)
-      campaign.on_the_way({call, position, times, Status::unknown});
+    if (const auto call = static_cast<Call>(kind); to_string(call) == name) campaign.on_the_way(call, position);
 }
 
 }  // namespace
 
 int main(int count, char** words) try {
   const auto start = std::chrono::steady_clock::now();
-  Campaign once(script(), Shortage::device);
-  Campaign thrice(script(), Shortage::limit);
-  const std::uint64_t stride = count == 2 ? std::stoull(words[1]) : 1;
-  if (count == 4) {
-    const std::uint64_t times = std::stoull(words[3]);
-    try_one(times == 1 ? once : thrice, words[1], std::stoull(words[2]), times);
-  } else {
-    try_all(once, 1, Status::out_of_memory, stride);
-    try_all(thrice, 3, Status::unknown, stride);
+  std::array<Campaign, 3> campaigns{{
+      {"device", script(), small_device, 1, Status::out_of_memory, Campaign::everything},
+      {"limit", script(), low_limit, 3, Status::unknown, Campaign::everything},
+      {"cutting", cutting_script(), large_chunks, 1, Status::unknown, Campaign::cutting},
+  }};
+  std::uint64_t faults = 0;
+  std::uint64_t unnoticed = 0;
+  std::uint64_t wrong = 0;
+  for (Campaign& campaign : campaigns) {
+    if (count < 4)
+      try_all(campaign, count == 2 ? std::stoull(words[1]) : 1);
+    else if (campaign.name() == words[1])
+      try_one(campaign, words[2], std::stoull(words[3]));
+    faults += campaign.faults();
+    unnoticed += campaign.unnoticed();
+    wrong += campaign.wrong();
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  const std::uint64_t wrong = once.wrong() + thrice.wrong();
   std::printf("faults: %llu faults, %llu of them unnoticed by the client, %llu wrong, %.1f s\n",
-              static_cast<unsigned long long>(once.faults() + thrice.faults()),
-              static_cast<unsigned long long>(once.unnoticed() + thrice.unnoticed()),
+              static_cast<unsigned long long>(faults), static_cast<unsigned long long>(unnoticed),
               static_cast<unsigned long long>(wrong), seconds.count());
   return wrong == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 } catch (const std::exception& error) {

@@ -13,6 +13,8 @@ using Action = Step::Action;
 
 class Author {
  public:
+  explicit Author(Bytes unit = 1 * MiB) : unit_(unit) {}
+
   // One step of a training loop: layers that leave long-lived blocks between short-lived ones, then a block that only
   // fits if the holes are joined. The same seed gives the same requests; with `late`, one of the holes is not there
   // yet.
@@ -21,16 +23,16 @@ class Author {
     std::vector<std::size_t> kept;
     std::vector<std::size_t> passing;
     for (int layer = 0; layer < 12; ++layer) {
-      kept.push_back(allocate((4 + random() % 9) * MiB + random() % 3 * 512, main));
-      passing.push_back(allocate((5 + random() % 13) * MiB, layer % 3 == 2 ? side : main));
+      kept.push_back(allocate((4 + random() % 9) * unit_ + random() % 3 * 512, main));
+      passing.push_back(allocate((5 + random() % 13) * unit_, layer % 3 == 2 ? side : main));
       allocate_small(random, main);
     }
     for (std::size_t block : std::span(passing).subspan(late ? 1 : 0)) release(block);
-    const std::size_t large = allocate(90 * MiB, main);
+    const std::size_t large = allocate(90 * unit_, main);
     if (late) release(passing.front());
     use_on(large, side);
     release(large);
-    release(allocate(70 * MiB, side));
+    once(70 * unit_, side);
     std::ranges::shuffle(kept, random);
     for (std::size_t block : kept) release(block);
     for (std::size_t block : small_) release(block);
@@ -51,6 +53,7 @@ class Author {
     release(third);
   }
 
+  void once(Bytes size, Stream stream) { release(allocate(size, stream)); }
   void hold(Stream stream) { steps_.push_back({.action = Action::hold, .stream = stream}); }
   void finish(Stream stream) { steps_.push_back({.action = Action::finish, .stream = stream}); }
   void trim() { steps_.push_back({.action = Action::trim}); }
@@ -96,6 +99,7 @@ class Author {
   }
   void release(std::size_t block) { steps_.push_back({.action = Action::release, .block = block}); }
 
+  const Bytes unit_;  // of the blocks of an iteration
   std::vector<Step> steps_;
   std::vector<std::size_t> small_;
   std::size_t blocks_ = 0;
@@ -117,6 +121,13 @@ std::vector<Step> script() {
   author.finish(0);
   author.capture(2);
   author.disorder(1150);
+  return std::move(author).steps();
+}
+
+std::vector<Step> cutting_script() {
+  Author author(8 * MiB);
+  author.once(cutting_capacity * 9 / 10, 0);
+  for (unsigned step = 0; step < 2; ++step) author.iteration(1 + step, 0, 1);
   return std::move(author).steps();
 }
 

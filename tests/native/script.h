@@ -22,4 +22,9 @@ inline constexpr PoolId script_pool{1, 0};
 
 std::vector<Step> script();
 
+// A shorter one of larger blocks, with as much memory as its first request needs and little more: for chunks that are
+// large, and are cut.
+inline constexpr Bytes cutting_capacity = Bytes{2560} << 20;
+std::vector<Step> cutting_script();
+
 }  // namespace gmlake::testing

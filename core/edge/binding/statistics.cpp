@@ -29,6 +29,7 @@ nb::dict own(const Statistics& s) {
   result["rehomed_bytes"] = s.rehomed_bytes;
   result["sblock_hits"] = s.sblock_hits;
   result["mends"] = s.mends;
+  result["cuts"] = s.cuts;
   result["fences"] = s.fences;
   result["address_bytes"] = as_dict(s.address_bytes);
   result["mapped_bytes"] = as_dict(s.mapped_bytes);

@@ -1,0 +1,53 @@
+// Cutting chunks to measure. What is free in a chunk that is partly in use is lost to everybody else, and a few hundred
+// such chunks are what keeps a job from the last percent of a device. So where memory is scarce, a free chunk that a
+// block is about to cover in part is replaced by two, of which one is just what the block needs. A program that repeats
+// itself does this once for every place.
+#include <array>
+
+#include "base/units.h"
+#include "pool/lake.h"
+
+namespace gmlake {
+
+// A block is going to be at this address, if that is free: where it begins and ends chunks shall, too.
+void Lake::cut_to_measure(Address at, Bytes size) {
+  if (!arena_.contains(at) || supply_.fences.capturing()) return;
+  for (const Address edge : {round_down(at, supply_.page), round_up(at + size, supply_.page)}) {
+    Chunk* chunk = arena_.chunk_at(edge);
+    if (chunk == nullptr || chunk->home == edge || chunk->aliases > 0) continue;
+    if (!arena_.is_free(at, size) || !arena_.is_free(chunk->home, chunk->size)) continue;
+    Clock clock;
+    arena_.merge_clocks(chunk->home, chunk->size, clock);
+    if (finished(clock)) cut(chunk, edge);
+  }
+}
+
+// Two chunks take the place of one. If the driver refuses them there is a hole, and the memory has gone back to it.
+void Lake::cut(Chunk* chunk, Address edge) {
+  const Address at = chunk->home;
+  const Bytes size = chunk->size;
+  const Lane owner = arena_.covering(at)->owner;
+  if (!supply_.chunks.unmap(at, size)) return;
+  supply_.journal.note(JournalEntry::Action::unmap, at, size, 0);
+  arena_.leave(chunk, Extent::State::hole);
+  supply_.chunks.destroy(chunk, pool_);
+  const std::array<Placement, 2> parts{{{.at = at, .size = edge - at}, {.at = edge, .size = at + size - edge}}};
+  if (!bring(parts, {})) return;
+  settle_in(parts, owner, {});
+  note_mapped(JournalEntry::Action::map, 0);
+  ++cuts_;
+  ++supply_.statistics.cuts;
+}
+
+// Has everything finished that may use the memory? If that is not known, it is found out for the next time.
+bool Lake::finished(const Clock& clock) {
+  if (supply_.fences.finished(clock)) return true;
+  (void)retirement_.settle(false);
+  Fences::Ticket ticket;
+  if (!retirement_.empty() || !supply_.fences.mark(clock, ticket)) return supply_.fences.finished(clock);
+  if (supply_.fences.passed(ticket)) return true;
+  retirement_.add(std::move(ticket), {});
+  return false;
+}
+
+}  // namespace gmlake

@@ -1,0 +1,134 @@
+"""Chunks are cut to measure where memory is scarce, so that what a block leaves of one is of use to others."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from gmlake._core import OutOfMemory, Status
+
+from .memory import GIB, MIB, PAGE, Lake
+
+# On a device of this size chunks are up to 16 MiB, and when more is asked for less than a sixth of it is left.
+DEVICE, MUCH, MORE = 48 * GIB, 42 * GIB, GIB
+BLOCK = 100 * MIB  # ends within a chunk
+
+
+def free_lake(device: int = DEVICE) -> Lake:
+    """Large chunks, all of them free."""
+    lake = Lake(capacity=device)
+    lake.give(lake.take(MUCH), lake.take(MORE))
+    return lake
+
+
+def chunks_behind(lake: Lake, address: int, size: int) -> set[int]:
+    return {piece.handle for piece in lake.physical(address, size)}
+
+
+def test_a_chunk_ends_where_the_block_does() -> None:
+    lake = free_lake()
+    reserved = lake.reserved
+    block = lake.take(BLOCK)
+    behind = lake.take(40 * MIB)
+    assert lake.own("cuts") > 0
+    assert behind == block + BLOCK
+    assert not chunks_behind(lake, block, BLOCK) & chunks_behind(lake, behind, 40 * MIB)
+    assert lake.reserved == reserved == lake.driver.physical_bytes
+
+
+def test_what_is_left_of_a_chunk_can_be_given_back() -> None:
+    lake = free_lake()
+    blocks = [lake.take(size) for _ in range(20) for size in (BLOCK, 10 * MIB)]
+    lake.give(*blocks[1::2])
+    lake.allocator.trim()
+    assert lake.reserved == 20 * BLOCK
+
+
+def test_a_program_that_repeats_itself_cuts_once() -> None:
+    lake = free_lake()
+
+    def step() -> None:
+        lake.give(*[lake.take(size) for _ in range(4) for size in (BLOCK, 46 * MIB)])
+
+    step()
+    cuts, calls = lake.own("cuts"), lake.memory_calls()
+    assert cuts > 0
+    for _ in range(5):
+        step()
+    assert (lake.own("cuts"), lake.memory_calls()) == (cuts, calls)
+
+
+def test_nothing_is_cut_where_there_is_plenty() -> None:
+    lake = free_lake(device=80 * GIB)
+    lake.take(BLOCK)
+    assert lake.own("cuts") == 0
+
+
+def test_nothing_is_cut_for_a_block_that_is_small() -> None:
+    lake = free_lake()
+    lake.take(6 * MIB)
+    assert lake.own("cuts") == 0
+
+
+def test_a_limit_makes_memory_scarce_too() -> None:
+    lake = Lake(capacity=80 * GIB, limit=DEVICE)
+    lake.give(lake.take(MUCH), lake.take(MORE))
+    lake.take(BLOCK)
+    assert lake.own("cuts") > 0
+
+
+def test_no_more_than_one_chunk_in_sixteen_is_cut() -> None:
+    lake = free_lake()
+    chunks = lake.stat("segment")
+    with suppress(OutOfMemory):
+        while True:
+            lake.allocator.allocate(10 * MIB, 0)
+    lake.allocator.check()
+    assert 0 < lake.own("cuts") <= (chunks + lake.own("cuts")) / 16 + 1
+
+
+def test_nothing_is_cut_while_its_last_use_may_be_under_way() -> None:
+    lake = free_lake()
+    lake.give(lake.take(BLOCK))
+    cuts = lake.own("cuts")
+    lake.driver.hold(0)
+    lake.give(lake.take(MUCH))
+    unmaps = lake.calls("unmap")
+    records = lake.calls("record")
+    for size in range(150, 200, 10):
+        lake.give(lake.take(size * MIB))
+    assert (lake.own("cuts"), lake.calls("unmap")) == (cuts, unmaps)
+    assert lake.calls("record") == records + 1  # what is waited for already is not asked for again
+    lake.driver.finish(0)
+    lake.take(190 * MIB)
+    assert lake.own("cuts") > cuts
+
+
+def test_nothing_is_cut_during_a_capture() -> None:
+    lake = free_lake()
+    lake.take(4 * PAGE, 7)
+    lake.take(BLOCK)  # from here on it is known that nothing uses the rest, on no stream
+    cuts, unmaps = lake.own("cuts"), lake.calls("unmap")
+    lake.allocator.begin_pool((1, 0), {7})
+    lake.driver.set_capturing(7, True)
+    lake.take(2 * PAGE, 7)
+    lake.take(40 * MIB)
+    assert (lake.own("cuts"), lake.calls("unmap")) == (cuts, unmaps)
+    lake.driver.set_capturing(7, False)
+    lake.take(40 * MIB)
+    assert lake.own("cuts") > cuts
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("call", ["unmap", "release", "create", "map", "set_access", "record", "query"])
+def test_a_driver_that_refuses_loses_nothing(call: str, nth: int) -> None:
+    lake = free_lake()
+    lake.driver.fail(call, nth, Status.out_of_memory)
+    blocks = [lake.take(BLOCK), lake.take(70 * MIB)]
+    lake.driver.clear_faults()
+    assert lake.driver.physical_bytes >= lake.reserved
+    blocks.append(lake.take(MUCH))
+    lake.give(*blocks)
+    lake.allocator.trim()
+    lake.assert_empty()
