@@ -10,6 +10,8 @@
 //   alias     the size was stitched before: stitch free chunks into an sBlock          (S3)
 //   re-home   move free chunks to where the run is nearly complete, create the rest    (S3, S4)
 //
+// Where memory is scarce, chunks are cut to measure before a free place is taken (lake_cut.cpp).
+//
 // A private lake (CUDA graphs) only knows its own free space and how to grow: captured work holds on to addresses, so
 // nothing in it moves. Running out (S5) is the allocator's business: allocate just returns nothing.
 #pragma once
