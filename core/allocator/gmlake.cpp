@@ -210,7 +210,7 @@ void GMLakeAllocator::refuse(Bytes size) {
 GMLakeAllocator::Block GMLakeAllocator::look_up(Address address) const {
   if (const Block block = ordinary_->find(address)) return block;
   for (const auto& [id, pool] : private_)
-    if (const Block block = pool->find(address)) return block;
+    if (pool->addresses.contains(address)) return pool->find(address);
   return {};
 }
 

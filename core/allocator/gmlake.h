@@ -80,6 +80,7 @@ class GMLakeAllocator final : public Allocator {
       Address at;
       Bytes size;
       ~Addresses() { ranges.free(at, size); }
+      bool contains(Address address) const { return address - at < size; }
     };
     PoolId id;
     int uses = 0;

@@ -10,12 +10,14 @@
 namespace gmlake {
 namespace {
 
-// Addresses for one pool: plenty for the largest device, little beside the 128 TiB that there are.
+// Addresses for one pool: plenty for the largest device, little beside the 128 TiB that there are. Of private pools
+// there may be thousands: the first ones get plenty, every generation of them half as much as the one before.
 constexpr Bytes shared_lake = 4 * TiB;
 constexpr Bytes shared_slabs = 256 * GiB;
-constexpr Bytes private_lake = 256 * GiB;
+constexpr Bytes private_lake = 512 * GiB;
 constexpr Bytes private_slabs = 16 * GiB;
-constexpr Bytes smallest_part = 32;  // where addresses are scarce, at least a 32nd of them
+constexpr std::size_t generation = 64;
+constexpr std::size_t most_halvings = 6;
 
 }  // namespace
 
@@ -29,10 +31,11 @@ GMLakeAllocator::Pool::Pool(Supply& supply, PoolId the_id, Address range, Bytes 
       small(supply, slabs) {}
 
 std::unique_ptr<GMLakeAllocator::Pool> GMLakeAllocator::make_pool(PoolId id) {
+  const std::size_t generations = id ? private_.size() / generation : 0;
   // Where addresses are scarce, by a limit of the process or a sanitizer, a pool makes do with fewer.
-  for (Bytes part = 1; part <= smallest_part; part *= 2) {
-    const Bytes lake = (id ? private_lake : shared_lake) / part;
-    const Bytes slabs = (id ? private_slabs : shared_slabs) / part;
+  for (std::size_t halved = std::min(generations, most_halvings); halved <= most_halvings; ++halved) {
+    const Bytes lake = (id ? private_lake : shared_lake) >> halved;
+    const Bytes slabs = (id ? private_slabs : shared_slabs) >> halved;
     const Address range = supply_.ranges.reserve(lake + slabs);
     if (range != 0) return std::make_unique<Pool>(supply_, id, range, lake + slabs, lake);
   }

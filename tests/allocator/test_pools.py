@@ -248,3 +248,20 @@ class TestWhileAStreamCaptures:
             lake.driver.set_capturing(1, False)
         lake.give(stitched, other)
         assert overlap(lake.physical(lake.take(150 * MIB), 150 * MIB), memory)
+
+
+def test_there_may_be_thousands_of_pools() -> None:
+    lake = Lake(capacity=64 * GIB)
+    names = [(1, number) for number in range(3000)]
+    blocks = []
+    for name in names:
+        lake.allocator.begin_pool(name)
+        blocks.append(lake.allocator.allocate(4 * MIB, 0))
+        lake.allocator.end_pool(name)
+    assert len(set(blocks)) == len(names)
+    lake.allocator.check()
+    for name, block in zip(names, blocks, strict=True):
+        lake.allocator.release(block)
+        lake.allocator.release_pool(name)
+    lake.allocator.trim()
+    lake.assert_empty()
