@@ -142,9 +142,8 @@ class Lake {
   std::vector<Chunk*> lowest_free() const;  // the same chunks, by address
   // A cut costs two new chunks, and there is one more to map whenever they move: one in sixteen is cut at most, only
   // where memory is scarce, and not for blocks that fill a gap anyway.
-  bool may_cut(Bytes size) const {
-    return supply_.scarce && shared_ && size >= 8 * MiB && 16 * cuts_ < supply_.statistics.segment.all().current;
-  }
+  bool may_cut(Bytes size) const { return supply_.scarce && shared_ && size >= 8 * MiB && are_few(cuts_); }
+  bool are_few(std::int64_t cuts) const { return 16 * cuts < supply_.statistics.segment.all().current; }
   void cut_to_measure(Address at, Bytes size);
   void cut(Chunk* chunk, Address edge);
   bool finished(const Clock& clock);
@@ -169,6 +168,7 @@ class Lake {
   Recurrence recurrence_;
   std::int64_t aliased_ = 0;  // sBlocks that were made
   std::int64_t cuts_ = 0;     // chunks that were cut in two
+  std::int64_t delays_ = 0;   // chunks that were not, because they might have been in use
   Bytes active_ = 0;
 
   // What a step of growing or moving works with: kept, because to allocate it anew would cost more than the step.

@@ -105,6 +105,19 @@ def test_nothing_is_cut_while_its_last_use_may_be_under_way() -> None:
     assert lake.own("cuts") > cuts
 
 
+def test_memory_that_is_always_in_use_just_before_is_not_asked_about_for_ever() -> None:
+    lake = free_lake()
+    few = lake.stat("segment") // 16 + 1
+    for _ in range(2 * few):
+        lake.driver.hold(0)
+        lake.allocator.release(lake.allocator.allocate(BLOCK, 0))
+        lake.driver.finish(0)
+    assert lake.calls("record") <= few
+    calls = sum(calls for calls, _ in lake.driver.counts().values())
+    lake.allocator.release(lake.allocator.allocate(BLOCK, 0))
+    assert sum(calls for calls, _ in lake.driver.counts().values()) == calls
+
+
 def test_nothing_is_cut_during_a_capture() -> None:
     lake = free_lake()
     lake.take(4 * PAGE, 7)

@@ -105,7 +105,9 @@ std::string advice(const Figures& f) {
            " belong to the pools of CUDA graphs; graphs that share a pool might have helped.";
   if (f.larger_chunks && f.asked <= f.whole_pages + room)
     return " What is free lies in chunks that are partly in use; GMLAKE_CHUNK_LIMIT=2MiB might have helped.";
-  return " What is free lies in pieces of less than 2 MiB, between others that are in use" + smaller;
+  const Bytes whole = f.whole_pages + f.in_pools + room;
+  return " Of what is free, " + size(within_reach - std::min(within_reach, whole)) +
+         " lie in pieces of less than 2 MiB, between others that are in use" + smaller;
 }
 
 std::string message(const Figures& f) {
