@@ -144,7 +144,7 @@ class Lake {
   // where memory is scarce, and not for blocks that fill a gap anyway.
   bool may_cut(Bytes size) const { return supply_.scarce && shared_ && size >= 8 * MiB && are_few(cuts_); }
   bool are_few(std::int64_t cuts) const { return 16 * cuts < supply_.statistics.segment.all().current; }
-  void cut_to_measure(Address at, Bytes size);
+  void cut_to_measure(Address place, const Request& request);
   void cut(Chunk* chunk, Address edge);
   bool finished(const Clock& clock);
   Address grow(const Request& request);
@@ -195,16 +195,11 @@ inline Address Lake::allocate(Bytes size, Bytes requested, Stream stream) {
 inline Address Lake::find_room(const Request& request) {
   const auto& [size, requested, stream, lane] = request;
   const Address place = shared_ ? recall_.next(size, supply_.tally.allocated_large(), lane) : 0;
-  if (place != 0) {
-    if (may_cut(size)) [[unlikely]]
-      cut_to_measure(place, size);
+  if (may_cut(size)) [[unlikely]]
+    cut_to_measure(place, request);
+  if (place != 0)
     if (const Address at = try_take(place, request); at != 0) return at;
-  }
   Extent* own = arena_.fit(lane, size);
-  if (own != nullptr && may_cut(size)) [[unlikely]] {
-    cut_to_measure(own->address, size);
-    own = arena_.fit(lane, size);
-  }
   if (own != nullptr && supply_.fences.settled(own->clock, lane)) [[likely]]
     return take(own, request);
   return make_room(request, own, place);

@@ -9,9 +9,17 @@
 
 namespace gmlake {
 
-// A block is going to be at this address, if that is free: where it begins and ends chunks shall, too.
-void Lake::cut_to_measure(Address at, Bytes size) {
-  if (!arena_.contains(at) || supply_.fences.capturing()) return;
+// Where the block is going to begin and end chunks shall, too: at the place that the request had, or else in free
+// space.
+void Lake::cut_to_measure(Address place, const Request& request) {
+  if (supply_.fences.capturing()) return;
+  const Bytes size = request.size;
+  Address at = place;
+  if (place == 0 || (arena_.contains(place) && !arena_.is_free(place, size))) {
+    const Extent* own = arena_.fit(request.lane, size);
+    at = own != nullptr ? own->address : 0;
+  }
+  if (!arena_.contains(at)) return;
   for (const Address edge : {round_down(at, supply_.page), round_up(at + size, supply_.page)}) {
     Chunk* chunk = arena_.chunk_at(edge);
     if (chunk == nullptr || chunk->home == edge || chunk->aliases > 0) continue;
