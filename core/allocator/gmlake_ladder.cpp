@@ -22,6 +22,7 @@ Address GMLakeAllocator::climb(Pool& pool, Bytes rounded, Bytes size, Stream str
   ++supply_.statistics.num_alloc_retries;
   supply_.chunks.retry();
   supply_.ranges.retry();
+  supply_.look_again();
   if (supply_.fences.capturing()) out_of_memory(size, stream);  // nothing may be waited for
   release_unused_pools();
   (void)settle_limbo(false);

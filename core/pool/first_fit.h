@@ -12,6 +12,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #if defined(__SSE2__)
@@ -32,6 +33,7 @@ class FirstFit {
 
   void insert(std::size_t cell, Size size) {
     value(0, cell) = size;
+    if (cell < floor_ && size >= floor_size_) floor_ = cell;
     for (std::size_t level = 1; level < depth_; ++level) {
       Size& bound = value(level, cell /= fan);
       if (bound >= size) return;
@@ -42,23 +44,12 @@ class FirstFit {
 
   std::size_t find(Size size) {
     if (depth_ == 0) return none;
-    std::array<unsigned, most_levels> fitting;  // children not yet looked into, by level
-    std::size_t level = depth_ - 1;
-    std::size_t node = 0;  // whose children they are
-    fitting[level] = at_least(size, levels_[level][node]);
-    for (;;) {
-      if (fitting[level] != 0) {
-        node = node * fan + lowest(fitting[level]);
-        if (level == 0) return node;
-        --level;
-        fitting[level] = at_least(size, levels_[level][node]);
-      } else {
-        if (++level == depth_) return none;
-        value(level, node) = size - 1;
-        node /= fan;
-        fitting[level] &= fitting[level] - 1;
-      }
-    }
+    std::size_t cell = size >= floor_size_ ? near_floor(size) : none;
+    if (cell == none) cell = search(size);
+    if (cell == none) return none;
+    floor_size_ = cell == floor_ ? std::min(floor_size_, size) : size;
+    floor_ = cell;
+    return cell;
   }
 
   // Calls visit(cell) for the cells that hold at least this size, the lowest first, until it returns false.
@@ -81,6 +72,31 @@ class FirstFit {
   struct alignas(64) Node {
     std::array<Size, fan> size;
   };
+
+  std::size_t near_floor(Size size) const {  // the lowest, if it is in the node of the floor
+    const std::size_t leaf = floor_ / fan;
+    const unsigned fitting = at_least(size, levels_[0][leaf]);
+    return fitting == 0 ? none : leaf * fan + lowest(fitting);
+  }
+  [[gnu::noinline]] std::size_t search(Size size) {
+    std::array<unsigned, most_levels> fitting;  // children not yet looked into, by level
+    std::size_t level = depth_ - 1;
+    std::size_t node = 0;  // whose children they are
+    fitting[level] = at_least(size, levels_[level][node]);
+    for (;;) {
+      if (fitting[level] != 0) {
+        node = node * fan + lowest(fitting[level]);
+        if (level == 0) return node;
+        --level;
+        fitting[level] = at_least(size, levels_[level][node]);
+      } else {
+        if (++level == depth_) return none;
+        value(level, node) = size - 1;
+        node /= fan;
+        fitting[level] &= fitting[level] - 1;
+      }
+    }
+  }
 
   Size& value(std::size_t level, std::size_t place) { return levels_[level][place / fan].size[place % fan]; }
   Size value(std::size_t level, std::size_t place) const { return levels_[level][place / fan].size[place % fan]; }
@@ -109,6 +125,9 @@ class FirstFit {
   std::vector<Node> nodes_;                  // level after level, leaves first
   std::array<Node*, most_levels> levels_{};  // where each begins
   std::size_t depth_ = 0;
+  // No cell below the floor holds this size: one that fits is mostly found right where the last was.
+  std::size_t floor_ = 0;
+  Size floor_size_ = std::numeric_limits<Size>::max();
   std::size_t count_ = 0;
 };
 

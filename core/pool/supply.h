@@ -52,14 +52,13 @@ struct Supply {
 
   // Bytes that may still be created, by the user's limit and the device's free memory.
   Bytes room() {
-    Bytes free = 0;
-    Bytes total = 0;
-    if (driver.memory_info(free, total) != Status::success) return 0;
     const Bytes reserved = chunks.reserved();
+    const Bytes free = device_has_.free_beside(reserved, driver);
     const Bytes room = round_down(std::min(free, limit > reserved ? limit - reserved : 0), page);
     scarce = room < reserved / 5;
     return room;
   }
+  void look_again() { device_has_ = {}; }  // at the device, the next time
 
   // Bytes that are reserved beyond the user's limit, which came later.
   Bytes excess() const { return chunks.reserved() - std::min(chunks.reserved(), limit); }
@@ -82,6 +81,33 @@ struct Supply {
     const Bytes most = std::max(request / 64, std::min(chunks.reserved() / 1100, 16 * MiB));
     return std::clamp(round_down(std::min(request / 8, most), page), page, chunk_limit);
   }
+
+ private:
+  // What the device has for us. To ask a real driver is a call into the kernel, and what we create and give back we
+  // know: it is asked again when half is gone, and now and then, because others use the device, too. What they take
+  // meanwhile it refuses to create, and the ladder looks again.
+  class DeviceMemory {
+   public:
+    Bytes free_beside(Bytes reserved, Driver& driver) {
+      if (++unasked_ >= patience || remains(reserved) < free_ / 2) ask(reserved, driver);
+      return remains(reserved);
+    }
+
+   private:
+    static constexpr int patience = 64;
+    Bytes remains(Bytes reserved) const { return ours_ - std::min(ours_, reserved); }
+    void ask(Bytes reserved, Driver& driver) {
+      Bytes total = 0;
+      if (driver.memory_info(free_, total) != Status::success) free_ = 0;
+      ours_ = reserved + std::min(free_, std::numeric_limits<Bytes>::max() - reserved);
+      unasked_ = 0;
+    }
+
+    Bytes free_ = 0;  // when it was asked
+    Bytes ours_ = 0;  // that and what was reserved then
+    int unasked_ = patience;
+  };
+  DeviceMemory device_has_;
 };
 
 }  // namespace gmlake

@@ -70,6 +70,21 @@ def test_memory_that_others_use_on_the_device_is_respected() -> None:
     lake.take(32 * MIB)
 
 
+def test_what_others_take_or_give_back_meanwhile_is_noticed_before_memory_runs_out() -> None:
+    # The device is not asked at every step how much it has free.
+    lake = Lake(capacity=GIB)
+    lake.take(64 * MIB)
+    _, theirs = lake.driver.create(GIB - 128 * MIB)
+    with pytest.raises(OutOfMemory, match=r"64\.00 MiB of 1\.00 GiB free"):
+        lake.allocator.allocate(80 * MIB)
+    retries = lake.count("num_alloc_retries")
+    lake.take(64 * MIB)
+    assert lake.count("num_alloc_retries") == retries, "after that the device's free memory is known again"
+    lake.driver.release(theirs)
+    lake.take(GIB - 128 * MIB)
+    lake.allocator.check()
+
+
 def test_trim_gives_back_all_that_is_free() -> None:
     lake = Lake()
     blocks = [lake.take(size, stream) for size in (KIB, MIB, 5 * MIB, 50 * MIB) for stream in range(3)]

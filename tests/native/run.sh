@@ -16,13 +16,14 @@ build="$root/build/native-$(echo "$sanitize" | tr , -)"
 mkdir -p "$root/build"
 cmake -G Ninja -S "$root" -B "$build" -DGMLAKE_PYTHON=OFF -DGMLAKE_TOOLS=ON -DGMLAKE_SANITIZE="$sanitize" \
   -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O1 >"$build.log" 2>&1 || { cat "$build.log"; exit 1; }
-programs="bins stress faults callbacks_stress device_stress collectives_stress"
+programs="bins first_fit stress faults callbacks_stress device_stress collectives_stress"
 # shellcheck disable=SC2086
 ninja -C "$build" $programs >"$build.log" 2>&1 || { cat "$build.log"; exit 1; }
 
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1
 echo "native tests with -fsanitize=$sanitize"
 "$build/tests/native/bins"
+"$build/tests/native/first_fit"
 "$build/tests/native/stress" 1
 GMLAKE_DEVICE="hazards=1;kernel_us=5" "$build/tests/native/device_stress" 2
 GMLAKE_DEVICE="compute=1" "$build/tests/native/collectives_stress" 2
