@@ -23,7 +23,10 @@ Address GMLakeAllocator::climb(Pool& pool, Bytes rounded, Bytes size, Stream str
   supply_.chunks.retry();
   supply_.ranges.retry();
   supply_.look_again();
-  if (supply_.fences.capturing()) out_of_memory(size, stream);  // nothing may be waited for
+  if (supply_.fences.capturing()) {  // nothing may be waited for
+    if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
+    out_of_memory(size, stream);
+  }
   release_unused_pools();
   (void)settle_limbo(false);
   if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;

@@ -10,7 +10,8 @@
 //   alias     the size was stitched before: stitch free chunks into an sBlock          (S3)
 //   re-home   move free chunks to where the run is nearly complete, create the rest    (S3, S4)
 //
-// Where memory is scarce, chunks are cut to measure before a free place is taken (lake_cut.cpp).
+// Where memory is scarce or the target was missed, chunks are cut to measure before a free place is taken
+// (lake_cut.cpp).
 //
 // A private lake (CUDA graphs) only knows its own free space and how to grow: captured work holds on to addresses, so
 // nothing in it moves. Running out (S5) is the allocator's business: allocate just returns nothing.
@@ -140,9 +141,14 @@ class Lake {
   std::vector<Place> places(const Request& request);  // the best of every gap, those that lack least first
   std::vector<Donor> donors() const;
   std::vector<Chunk*> lowest_free() const;  // the same chunks, by address
-  // A cut costs two new chunks, and there is one more to map whenever they move: one in sixteen is cut at most, only
-  // where memory is scarce, and not for blocks that fill a gap anyway.
-  bool may_cut(Bytes size) const { return supply_.scarce && shared_ && size >= 8 * MiB && are_few(cuts_); }
+  // A cut costs two new chunks, and there is one more to map whenever they move: where memory is scarce one in sixteen
+  // is cut at most, where only the target was missed one in four, because few programs come to that. And not for blocks
+  // that fill a gap anyway.
+  bool may_cut(Bytes size) const {
+    if (!supply_.scarce && !supply_.beyond_target) [[likely]]
+      return false;
+    return shared_ && size >= 8 * MiB && (supply_.scarce ? are_few(cuts_) : are_few(early_cuts_ / 4));
+  }
   bool are_few(std::int64_t cuts) const { return 16 * cuts < supply_.statistics.segment.all().current; }
   void cut_to_measure(Address place, const Request& request);
   void cut(Chunk* chunk, Address edge);
@@ -166,9 +172,10 @@ class Lake {
   Retirement retirement_;
   Recall recall_;
   Recurrence recurrence_;
-  std::int64_t aliased_ = 0;  // sBlocks that were made
-  std::int64_t cuts_ = 0;     // chunks that were cut in two
-  std::int64_t delays_ = 0;   // chunks that were not, because they might have been in use
+  std::int64_t aliased_ = 0;     // sBlocks that were made
+  std::int64_t cuts_ = 0;        // chunks that were cut in two because memory was scarce
+  std::int64_t early_cuts_ = 0;  // because more was reserved than the target allows
+  std::int64_t delays_ = 0;      // chunks that were not, because they might have been in use
   Bytes active_ = 0;
 
   // What a step of growing or moving works with: kept, because to allocate it anew would cost more than the step.

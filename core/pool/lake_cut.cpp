@@ -1,7 +1,7 @@
 // Cutting chunks to measure. What is free in a chunk that is partly in use is lost to everybody else, and a few hundred
-// such chunks are what keeps a job from the last percent of a device. So where memory is scarce, a free chunk that a
-// block is about to cover in part is replaced by two, of which one is just what the block needs. A program that repeats
-// itself does this once for every place.
+// such chunks are what keeps a job from the last percent of a device, or makes it reserve more than the target allows.
+// So where one of the two is at hand, a free chunk that a block is about to cover in part is replaced by two, of which
+// one is just what the block needs. A program that repeats itself does this once for every place.
 #include <array>
 
 #include "base/units.h"
@@ -43,7 +43,7 @@ void Lake::cut(Chunk* chunk, Address edge) {
   if (!bring(parts, {})) return;
   settle_in(parts, owner, {});
   note_mapped(JournalEntry::Action::map, 0);
-  ++cuts_;
+  ++(supply_.scarce ? cuts_ : early_cuts_);
   ++supply_.statistics.cuts;
 }
 

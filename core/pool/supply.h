@@ -42,7 +42,9 @@ struct Supply {
   Chunks chunks{driver, statistics};
   Fences fences{driver};
   Bytes limit = std::numeric_limits<Bytes>::max();  // of reserved bytes, by the user
-  bool scarce = false;  // less than a sixth of the memory was left when it was looked at for the last time
+  // When it was looked at for the last time:
+  bool scarce = false;         // less than a sixth of the memory was left
+  bool beyond_target = false;  // more was reserved than the target allows
 
   static Bytes device_bytes(Driver& driver) {
     Bytes free = 0;
@@ -56,6 +58,8 @@ struct Supply {
     const Bytes free = device_has_.free_beside(reserved, driver);
     const Bytes room = round_down(std::min(free, limit > reserved ? limit - reserved : 0), page);
     scarce = room < reserved / 5;
+    const auto surely = static_cast<double>(reserved - reserved / 700);  // more than a chunk that was rounded up
+    beyond_target = surely * policy.target > static_cast<double>(tally.high_water());
     return room;
   }
   void look_again() { device_has_ = {}; }  // at the device, the next time

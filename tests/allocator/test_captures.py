@@ -7,7 +7,7 @@ import pytest
 from gmlake._core import Status
 from gmlake.errors import OutOfMemory
 
-from .memory import KIB, MIB, Lake, overlap
+from .memory import GIB, KIB, MIB, Lake, overlap
 
 OTHER = 9  # a stream that captures all the time, so that captures are looked for
 
@@ -59,3 +59,14 @@ def test_a_stream_that_is_gone_is_not_waited_for_during_a_capture() -> None:
     with pytest.raises(OutOfMemory):
         lake.take(32 * MIB, 2)
     assert lake.calls("synchronize") == 0
+
+
+def test_memory_that_others_gave_back_is_there_for_a_capture() -> None:
+    lake = Lake(capacity=GIB)
+    status, other = lake.driver.allocate(900 * MIB)
+    assert status is Status.success
+    lake.give(lake.take(16 * MIB))
+    lake.driver.free(other)
+    lake.allocator.begin_pool((1, 0), {1})
+    lake.driver.set_capturing(1, True)
+    lake.take(200 * MIB, 1)

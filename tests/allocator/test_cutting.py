@@ -1,4 +1,5 @@
-"""Chunks are cut to measure where memory is scarce, so that what a block leaves of one is of use to others."""
+"""Chunks are cut to measure where memory is scarce or the target was missed, so that what a block leaves of one is of
+use to others."""
 
 from __future__ import annotations
 
@@ -63,6 +64,18 @@ def test_nothing_is_cut_where_there_is_plenty() -> None:
     lake = free_lake(device=80 * GIB)
     lake.take(BLOCK)
     assert lake.own("cuts") == 0
+
+
+def test_where_more_is_reserved_than_the_target_allows_chunks_are_cut_too() -> None:
+    lake = free_lake(device=80 * GIB)
+    blocks = [lake.take(12 * MIB) for _ in range(MUCH // (12 * MIB))]
+    lake.give(*blocks[1::2])  # no chunk is free as a whole
+    blocks = [*blocks[::2], lake.take(2 * GIB), lake.take(2 * GIB)]
+    assert (lake.reserved > (MUCH + MORE) / 0.98, lake.own("cuts")) == (True, 0)
+    lake.give(*blocks)
+    block, behind = lake.take(BLOCK), lake.take(BLOCK)
+    assert lake.own("cuts") > 0
+    assert not chunks_behind(lake, block, BLOCK) & chunks_behind(lake, behind, BLOCK)
 
 
 def test_nothing_is_cut_for_a_block_that_is_small() -> None:

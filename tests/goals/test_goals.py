@@ -5,20 +5,24 @@ One setting for all: nothing here passes an option to an allocator. Modelled tim
 
 from __future__ import annotations
 
+import dataclasses
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gmlake.replay.engine import Settings, replay
 from gmlake.replay.result import AtSmallest, Result
 from gmlake.trace import Trace, bundled_names, read_trace
+from gmlake.workloads.running import BUNDLED
 from tests.conftest import ROOT
 
 SHARED = ROOT.parent / "shared" / "data"
 RECORDED = sorted([*SHARED.glob("traces/*.npz"), *SHARED.glob("*.snapshot.json.gz")])
 TRACES = [*bundled_names(), *map(str, RECORDED)]
 VARIED = [name for name in TRACES if ".var" in name or name in ("demo", "fsdp")]
+WORKLOADS = sorted(map(str, BUNDLED.glob("*_LR_*_fix.gmt")))
 REPEATED = [name for name in TRACES if ".fix" in name or name in ("fixed", "offload")]
 
 label = {name: Path(name).name.split(".npz")[0] for name in TRACES}
@@ -51,6 +55,15 @@ def test_the_recorded_traces_are_all_there() -> None:
 @pytest.mark.parametrize("name", TRACES, ids=label.__getitem__)
 def test_wastes_less_than_two_percent(name: str) -> None:
     assert result(name).utilisation >= 0.98
+
+
+@pytest.mark.parametrize("scale", [0.87, 0.9])
+@pytest.mark.parametrize("name", WORKLOADS, ids=lambda name: Path(name).stem)
+def test_wastes_little_at_sizes_that_were_never_looked_at(name: str, scale: float) -> None:
+    original = trace(name)
+    size = np.where(original.size > 2**20, (original.size * scale).astype(np.int64) // 512 * 512, original.size)
+    scaled = dataclasses.replace(original, size=size)
+    assert replay(scaled, "gmlake").result.utilisation >= 0.978
 
 
 @pytest.mark.parametrize("rival", ["caching", "expandable", "paper"])
