@@ -39,8 +39,11 @@ GMLAKE_EXPORT void gmlake_device_fresh(void* at, std::size_t size) {
   contents::fresh(address(at), size);
 }
 
-GMLAKE_EXPORT void gmlake_device_touch(const void* at, std::size_t size, void* stream, int write) {
-  timeline::touch(stream, address(at), size, write != 0);
+// The stream is one of this device, which need not be current any more.
+GMLAKE_EXPORT void gmlake_device_touch(const void* at, std::size_t size, int device, void* stream, int write,
+                                       int enqueued) {
+  const timeline::OnDevice guard(device);
+  timeline::touch(stream, address(at), size, write != 0, enqueued != 0);
   if (write != 0) contents::written(address(at), size);
 }
 

@@ -186,13 +186,13 @@ void follow(StreamHandle handle, const Ordering& earlier) {
   if (Stream* stream = find(handle); stream != nullptr) stream->ordering.merge(earlier);
 }
 
-void touch(StreamHandle handle, std::uintptr_t at, std::size_t size, bool write) {
+void touch(StreamHandle handle, std::uintptr_t at, std::size_t size, bool write, bool enqueued) {
   if (!configuration().hazards) return;
   std::lock_guard guard(state().lock);
   Stream* stream = find(handle);
   if (stream == nullptr || stream->capture) return;
   stream->ordering.merge(state().host);
-  stream->ordering.advance(stream->id);  // work of its own: an event recorded before does not cover it
+  if (!enqueued) stream->ordering.advance(stream->id);
   hazards::access(stream->id, stream->ordering, at, size, write);
 }
 

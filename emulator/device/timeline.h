@@ -16,6 +16,17 @@ namespace gmlake::device::timeline {
 // The device of the calling thread: its default stream is what the null handle means.
 void set_device(int device);
 int current_device();
+// Another device for as long as this lives.
+class OnDevice {
+ public:
+  explicit OnDevice(int device) : before_(current_device()) { set_device(device); }
+  ~OnDevice() { set_device(before_); }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  const int before_;
+};
 
 // Handles as CUDA's: null and 1 are the legacy default stream, 2 is the thread's default stream (here the same one).
 using StreamHandle = void*;
@@ -68,7 +79,8 @@ Status unsafe_call();
 // For the hazard detector: what the stream knows now, and that the device keeps its further work behind such a point.
 Ordering known(StreamHandle stream);
 void follow(StreamHandle stream, const Ordering& earlier);
-// An access of work on this stream.
-void touch(StreamHandle stream, std::uintptr_t at, std::size_t size, bool write);
+// An access of work on this stream: of what was enqueued there last, or else of work that is only told of, which no
+// event recorded so far covers.
+void touch(StreamHandle stream, std::uintptr_t at, std::size_t size, bool write, bool enqueued = true);
 
 }  // namespace gmlake::device::timeline

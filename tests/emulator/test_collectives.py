@@ -325,3 +325,28 @@ def test_devices_of_one_process() -> None:
         assert targets[0].values()[:6] == values[1].tolist()
         """,
     )
+
+
+def test_the_default_streams_of_a_group_are_those_of_its_devices() -> None:
+    """Whichever is current when the group ends."""
+    run_one(
+        "count=2;hazards=1",
+        """
+        handles = (ctypes.c_size_t * 2)()
+        assert nccl.library.ncclCommInitAll(handles, 2, None) == OK
+        buffers = [nccl.put(np.ones(6, np.float32)) for _ in range(2)]
+
+        def reduce(*streams):
+            assert nccl.call("ncclGroupStart") == OK
+            for buffer, comm, stream in zip(buffers, handles, streams):
+                assert nccl.call("ncclAllReduce", buffer, buffer, 6, FLOAT32, SUM, comm, stream) == OK
+            assert nccl.call("ncclGroupEnd") == OK
+
+        for current in (0, 1):
+            assert nccl.call("cudaSetDevice", current) == OK
+            reduce(0, 0)
+        assert nccl.call("gmlake_device_hazards") == 0
+        reduce(0, nccl.device.made("cudaStreamCreateWithFlags", 1))
+        assert nccl.call("gmlake_device_hazards") > 0
+        """,
+    )

@@ -375,6 +375,11 @@ class TestHazards:
     def fill(self, device: Device, at: int, stream: int) -> None:
         assert device.call("cuMemsetD8Async", at, ctypes.c_ubyte(1), 1024, stream) == OK
 
+    def touch(
+        self, device: Device, at: int, stream: int, *, write: bool = False, number: int = 0, enqueued: bool = False
+    ) -> None:
+        device.call("gmlake_device_touch", at, 1024, number, stream, int(write), int(enqueued))
+
     def found(self, device: Device) -> int:
         return device.call("gmlake_device_hazards")
 
@@ -410,10 +415,50 @@ class TestHazards:
         device.call("cuCtxSynchronize")
         before = self.found(device)
         for stream in streams:
-            device.call("gmlake_device_touch", at, 4096, stream, 0)
+            self.touch(device, at, stream)
         assert self.found(device) == before
-        device.call("gmlake_device_touch", at + 4000, 8, streams[0], 1)
+        self.touch(device, at + 1000, streams[0], write=True)
         assert self.found(device) == before + 1
+        assert device.call("cuMemFree_v2", at) == OK
+
+    def test_a_default_stream_is_that_of_the_device_that_is_told(self, device: Device) -> None:
+        """Whichever is current."""
+        at = device.made("cuMemAlloc_v2", GRANULE)
+        before = self.found(device)
+        self.touch(device, at, 0, write=True, number=1)
+        assert device.call("cudaSetDevice", 1) == OK
+        self.touch(device, at, 0, write=True, number=1)
+        self.fill(device, at, 0)
+        assert self.found(device) == before
+        self.touch(device, at, 0, number=0)
+        assert self.found(device) == before + 1
+        for number in (1, 0):
+            assert device.call("cudaSetDevice", number) == OK
+            assert device.call("cuCtxSynchronize") == OK
+        assert device.call("cuMemFree_v2", at) == OK
+
+    @pytest.mark.parametrize("enqueued", [True, False])
+    def test_an_event_covers_what_was_enqueued_before(
+        self, device: Device, streams: tuple[int, int], enqueued: bool
+    ) -> None:
+        at, event = device.made("cuMemAlloc_v2", GRANULE), device.made("cuEventCreate", 0)
+        before = self.found(device)
+        assert kernel(device, streams[0]) == OK
+        device.call("cuEventRecord", event, streams[0])
+        device.call("cuStreamWaitEvent", streams[1], event, 0)
+        self.touch(device, at, streams[0], write=True, enqueued=enqueued)  # told of only now
+        self.fill(device, at, streams[1])
+        assert self.found(device) == before + (not enqueued)
+        device.call("cuCtxSynchronize")
+        assert device.call("cuMemFree_v2", at) == OK
+
+    def test_a_copy_that_the_host_waited_for(self, device: Device, streams: tuple[int, int]) -> None:
+        at = device.made("cuMemAlloc_v2", GRANULE)
+        before = self.found(device)
+        assert device.write(at, b"text") == OK
+        self.fill(device, at, streams[0])
+        assert self.found(device) == before
+        device.call("cuCtxSynchronize")
         assert device.call("cuMemFree_v2", at) == OK
 
     def test_the_same_memory_under_two_addresses(self, device: Device, streams: tuple[int, int]) -> None:

@@ -39,6 +39,7 @@ Result Communicator::launch(const Call& call, device::StreamHandle stream) {
     return Result::invalid_argument;
   }
   const double microseconds = device::configuration().copy_microseconds(std::max(read, written));
+  const device::timeline::OnDevice guard(device_);  // a group ends when another one may be current
   // The work may run long after this call has returned, once per launch of a graph; then its result is only remembered.
   const auto outcome = std::make_shared<Result>(Result::success);
   const device::Status status =

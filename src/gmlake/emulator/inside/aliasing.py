@@ -121,6 +121,11 @@ def same_layout(one: Tensor, other: Tensor) -> bool:
     )
 
 
+def are_apart(one: Tensor, other: Tensor) -> bool:
+    """Whether they are on two devices."""
+    return bool(one.is_cuda and other.is_cuda and one.get_device() != other.get_device())
+
+
 def _marked_numbers() -> dict[type, Tensor]:
     """Tensors that count as numbers in type promotion; autograd saves them so, and there is no other way to one."""
     found = {}

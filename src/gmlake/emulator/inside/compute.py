@@ -174,8 +174,7 @@ class _Shadow:
             if isinstance(source, torch.Tensor):
                 with _C.DisableTorchFunction():
                     plain = aliasing.same_layout(to, source)
-                    if _thread.inside is not None and to.is_cuda and source.is_cuda:
-                        # Part of a kernel that computed nothing: copying would spoil what the CPU still has to read.
+                    if _would_spoil(operator, to, source):
                         return to
                 if plain:
                     return operator.kernel(keyset, *args, **kwargs)
@@ -225,6 +224,17 @@ class _Shadow:
                 call()
             except (NotImplementedError, RuntimeError) as error:
                 _note(call.operator.name, error)
+
+
+def _would_spoil(copy: Operator, to: torch.Tensor, source: torch.Tensor) -> bool:
+    """Whether a copy on the device is part of a kernel that computed nothing, so that the CPU still has to read.
+
+    A copy that goes to another device by way of temporary tensors is made of such parts too. The one between the
+    devices lets their streams wait for each other, and spoils nothing: whatever it writes is then redone.
+    """
+    if _thread.inside is None or not (to.is_cuda and source.is_cuda):
+        return False
+    return _thread.inside[0] is not copy or not aliasing.are_apart(to, source)
 
 
 def _note(name: str, error: Exception) -> None:

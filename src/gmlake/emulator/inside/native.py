@@ -51,7 +51,9 @@ def _missing(name: str) -> Callable[..., int]:
 
 peak = _function("peak", ctypes.c_size_t, ctypes.c_int)
 hazards = _function("hazards", ctypes.c_int)
-touch = _function("touch", None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int)
+touch = _function(
+    "touch", None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int
+)
 capture_call = _function("capture_call", ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64)
 collective_group = _function("collective_group", None, ctypes.c_int, ctypes.c_int)
 _on_read = _function("on_read", None, ReadCallback)
