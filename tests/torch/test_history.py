@@ -293,3 +293,59 @@ print(json.dumps(sorted(found)))
     ours = either(program)
     assert len(ours) >= 2
     assert ours == native(program)
+
+
+EXCEPTIONS = """
+import json, signal, sys, torch
+torch.cuda.memory._record_memory_history()
+caught = []
+
+def sample(number):
+    if number == 2:
+        raise ValueError("a bad sample")
+    return torch.empty(1000, device="cuda")
+
+def deep(frames):
+    return deep(frames - 1) if frames else torch.empty(1000, device="cuda")
+
+for work in (
+    lambda: [sample(number) for number in range(4)],
+    lambda: torch.cat((sample(0), sample(1) * 2, sample(2))),
+    lambda: [torch.empty(30 << 30, dtype=torch.uint8, device="cuda") for _ in range(4)],
+    lambda: torch.cat([sample(0), torch.empty(100 << 30, dtype=torch.uint8, device="cuda")]),
+):
+    try:
+        work()
+    except (ValueError, torch.OutOfMemoryError) as error:
+        caught.append([type(error).__name__, str(error)[:12]])
+
+# Most of what this loop does is recording stacks, so that is where the signal arrives.
+def late(*_):
+    raise TimeoutError("a step took too long")
+
+signal.signal(signal.SIGALRM, late)
+for raised, number in ((TimeoutError, signal.SIGALRM), (KeyboardInterrupt, signal.SIGINT)) * 10:
+    try:
+        signal.signal(signal.SIGVTALRM, lambda *_, number=number: signal.raise_signal(number))
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.02)
+        while True:
+            sample(0)
+    except raised as error:
+        caught.append([type(error).__name__, str(error)])
+
+room = sys.getrecursionlimit()
+for frames in range(room - 60, room):
+    try:
+        deep(frames)
+    except RecursionError:
+        break
+print(json.dumps([caught, torch.cuda.memory_allocated()]))
+"""
+
+
+def test_exceptions_pass_while_stacks_are_recorded(either: Run, native: Run) -> None:
+    caught, allocated = either(EXCEPTIONS)
+    assert [caught, allocated] == native(EXCEPTIONS)
+    assert caught[:4] == [["ValueError", "a bad sample"]] * 2 + [["OutOfMemoryError", "CUDA out of "]] * 2
+    assert caught[4:] == [["TimeoutError", "a step took too long"], ["KeyboardInterrupt", ""]] * 10
+    assert allocated == 0

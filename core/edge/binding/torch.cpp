@@ -40,13 +40,33 @@ void keep(PyObject*& place, const nb::object& function) {
   Py_XDECREF(before);
 }
 
+// Signal handlers run in whatever Python code comes next, which may be ours inside an allocation, where no exception
+// can pass: what they raise, a KeyboardInterrupt or a timeout, is raised as soon as the main thread is back in its own
+// code.
+bool raise_later(nb::python_error& error) {
+  const nb::module_ threading = nb::module_::import_("threading");
+  if (!threading.attr("get_ident")().equal(threading.attr("main_thread")().attr("ident"))) return false;
+  const auto raise = [](void* kept) {
+    const nb::object value = nb::steal(static_cast<PyObject*>(kept));
+    PyErr_SetObject(value.type().ptr(), value.ptr());
+    return -1;
+  };
+  nb::object value = nb::borrow(error.value());
+  if (Py_AddPendingCall(raise, value.ptr()) != 0) return false;
+  (void)value.release();
+  return true;
+}
+
+// Both are called in the midst of anything, the clearing up after an exception too, which must be there afterwards.
 std::uint64_t gather() {
   nb::gil_scoped_acquire lock;
+  nb::error_scope as_before;
   if (recorder == nullptr) return 0;
   try {
     return nb::cast<std::uint64_t>(nb::borrow(recorder)());
   } catch (nb::python_error& error) {
-    error.discard_as_unraisable("gmlake: recording a stack");
+    const bool for_want_of_room = error.matches(PyExc_RecursionError) || error.matches(PyExc_MemoryError);
+    if (for_want_of_room || !raise_later(error)) error.discard_as_unraisable("gmlake: recording a stack");
   } catch (const nb::cast_error&) {
   }
   return 0;
@@ -54,11 +74,13 @@ std::uint64_t gather() {
 
 void observed(int device, std::size_t asked, std::size_t allowed, std::size_t free) {
   nb::gil_scoped_acquire lock;
+  nb::error_scope as_before;
   if (observer == nullptr) return;
   try {
     nb::borrow(observer)(device, asked, allowed, free);
   } catch (nb::python_error& error) {
-    error.discard_as_unraisable("gmlake: an observer of memory running out");
+    const bool its_own = error.matches(PyExc_Exception);  // does not hide that memory ran out
+    if (its_own || !raise_later(error)) error.discard_as_unraisable("gmlake: an observer of memory running out");
   }
 }
 
