@@ -121,7 +121,8 @@ Address GMLakeAllocator::allocate(Bytes size, Stream stream) {
     supply_.tally.allocate(PoolKind::small, rounded, size);
   else
     supply_.tally.allocate(PoolKind::large, rounded, size);
-  supply_.journal.note(JournalEntry::Action::alloc, address, size, stream, pool.id);
+  if (supply_.journal.on()) [[unlikely]]  // another pool may have served it: one that is shared
+    supply_.journal.note(JournalEntry::Action::alloc, address, size, stream, find(address).pool->id);
   return address;
 }
 
@@ -173,15 +174,15 @@ void GMLakeAllocator::record_stream(Address address, Stream stream) {
   const Guard guard(lock_);
   const Block block = find(address);
   const Lane lane = supply_.fences.lane(stream);
-  const LaneSet bit = only(lane);
   // The block's own stream needs no note; in the crowd another stream of the same lane does.
-  if (block.small != nullptr) {
-    if (block.pool->small.stream(block.small) != stream) block.small->use.lanes |= bit;
-  } else if (block.large.extent != nullptr) {
-    if (block.large.extent->user != lane || lane == crowd) block.large.extent->uses |= bit;
-  } else if (block.large.stitched->user != lane || lane == crowd) {
-    block.large.stitched->uses |= bit;
-  }
+  const bool its_own = block.small != nullptr ? block.pool->small.stream(block.small) == stream
+                                              : use(block).lane == lane && lane != crowd;
+  if (!its_own) others(block) |= only(lane);
+}
+
+LaneSet& GMLakeAllocator::others(const Block& block) {
+  if (block.small != nullptr) return block.small->use.lanes;
+  return block.large.extent != nullptr ? block.large.extent->uses : block.large.stitched->uses;
 }
 
 void GMLakeAllocator::trim() {

@@ -108,7 +108,7 @@ class GMLakeAllocator final : public Allocator {
   std::unique_ptr<Pool> make_pool(PoolId id);
   Pool& private_pool(PoolId id);  // which is made if need be
   Pool& known_pool(PoolId id) const;
-  std::vector<LiveBlock> empty_pool(Pool& pool);  // releases what is in use, and says what that was
+  void empty_pool(Pool& pool, std::span<const LiveBlock> blocks);
   bool fill_pool(Pool& pool, std::span<const LiveBlock> blocks);
   Pool& route(Stream stream) { return scopes_.empty() ? *ordinary_ : route_by_scope(stream); }
   Pool& route_by_scope(Stream stream);
@@ -124,6 +124,7 @@ class GMLakeAllocator final : public Allocator {
   Block find_private(Address address) const;
   Block look_up(Address address) const;  // none unless it is in use
   static Use use(const Block& block);
+  static LaneSet& others(const Block& block);  // lanes it was used on besides its own
   void release_any(Address address);
   void postpone(const Block& block, const Use& use);
   void free(const Block& block, const Clock& clock, const Use& use);

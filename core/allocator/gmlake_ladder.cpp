@@ -25,6 +25,7 @@ Address GMLakeAllocator::climb(Pool& pool, Bytes rounded, Bytes size, Stream str
   supply_.look_again();
   if (supply_.fences.capturing()) {  // nothing may be waited for
     if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
+    if (Address at = pool.id ? 0 : try_shared_pools(rounded, size, stream); at != 0) return at;
     out_of_memory(size, stream);
   }
   release_unused_pools();
@@ -34,6 +35,7 @@ Address GMLakeAllocator::climb(Pool& pool, Bytes rounded, Bytes size, Stream str
   // Wait for everything that is outstanding: blocks in limbo, old addresses.
   ++supply_.statistics.num_sync_all_streams;
   (void)settle_limbo(true);
+  release_unused_pools();  // whose last block was in limbo
   (void)ordinary_->lake.settle(true);
   if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
 

@@ -51,6 +51,8 @@ GMLakeAllocator::Pool& GMLakeAllocator::route_by_scope(Stream stream) {
 
 void GMLakeAllocator::begin_pool(PoolId id, StreamFilter filter) {
   const Guard guard(lock_);
+  if (std::ranges::find(scopes_, id, &Scope::id) != scopes_.end())
+    throw InvalidArgument("pool " + written(id) + " was begun already; end it first");
   ++private_pool(id).uses;
   scopes_.push_back({id, std::move(filter)});
   supply_.fences.watch_captures(true);
@@ -141,22 +143,32 @@ std::vector<LiveBlock> GMLakeAllocator::restore_pool(PoolId id, std::span<const 
   const Guard guard(lock_);
   Pool& pool = known_pool(id);
   if (supply_.fences.capturing()) throw InvalidArgument("no checkpoint can be restored while a stream captures");
-  std::vector<LiveBlock> released = empty_pool(pool);
+  std::vector<LiveBlock> released = pool.live(supply_.fences);
+  std::vector<LaneSet> used_on;
+  LaneSet lanes = 0;
+  for (const LiveBlock& block : released) lanes |= used_on.emplace_back(others(look_up(block.address)));
+  const Moment now = supply_.fences.now(0).last();
+  if (!settle_limbo(true) || !supply_.fences.mark(lanes, now, ticket_) || !supply_.fences.synchronize(ticket_))
+    throw DriverError("the checkpoint of pool " + written(id) +
+                      " cannot be restored: the driver refused to wait for the streams that use its memory");
+  empty_pool(pool, released);
   if (!fill_pool(pool, blocks)) {
-    (void)empty_pool(pool);
+    empty_pool(pool, pool.live(supply_.fences));
     (void)fill_pool(pool, released);
+    for (std::size_t i = 0; i < released.size(); ++i) others(look_up(released[i].address)) = used_on[i];
     throw InvalidArgument("the checkpoint of pool " + written(id) +
                           " cannot be restored: another stream still uses its memory, or it was given back");
   }
   return released;
 }
 
-std::vector<LiveBlock> GMLakeAllocator::empty_pool(Pool& pool) {
-  std::vector<LiveBlock> released = pool.live(supply_.fences);
-  for (const LiveBlock& block : released) release_any(block.address);
-  (void)settle_limbo(true);
+// Whatever other streams did with the blocks has finished.
+void GMLakeAllocator::empty_pool(Pool& pool, std::span<const LiveBlock> blocks) {
+  for (const LiveBlock& block : blocks) {
+    others(look_up(block.address)) = 0;
+    release_any(block.address);
+  }
   pool.small.trim();  // a page may go to another stream
-  return released;
 }
 
 bool GMLakeAllocator::fill_pool(Pool& pool, std::span<const LiveBlock> blocks) {

@@ -61,6 +61,17 @@ def test_a_stream_that_is_gone_is_not_waited_for_during_a_capture() -> None:
     assert lake.calls("synchronize") == 0
 
 
+def test_a_shared_pool_serves_whoever_would_fail_during_a_capture() -> None:
+    lake = watching(capacity=64 * MIB)
+    lake.allocator.begin_pool((0, 1), {1})
+    block = lake.take(40 * MIB, 1)
+    lake.allocator.end_pool((0, 1))
+    lake.give(block, lake.take(KIB, OTHER))
+    lake.allocator.share_pool((0, 1), True)
+    lake.driver.set_capturing(OTHER, True)
+    assert lake.take(40 * MIB, 1) == block
+
+
 def test_memory_that_others_gave_back_is_there_for_a_capture() -> None:
     lake = Lake(capacity=GIB)
     status, other = lake.driver.allocate(900 * MIB)

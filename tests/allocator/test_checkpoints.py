@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gmlake._core import LiveBlock, SimulatedDriver, make_allocator
-from gmlake.errors import InvalidArgument, OutOfMemory
+from gmlake._core import LiveBlock, SimulatedDriver, Status, make_allocator
+from gmlake.errors import DriverError, InvalidArgument, OutOfMemory
 
-from .memory import GIB, KIB, MIB, Lake, Piece
+from .memory import GIB, KIB, MIB, Lake, Piece, overlap
 
 TREE = (0, 7)
 SIZES = (1, 700, 4 * KIB, 300 * KIB, MIB, MIB + 1, 3 * MIB, 16 * MIB, 70 * MIB)
@@ -97,6 +97,37 @@ def test_what_cannot_be_restored_changes_nothing() -> None:
     lake.give(*inside, outside, elsewhere)
 
 
+@pytest.mark.parametrize("size", [4 * KIB, 16 * MIB])
+@pytest.mark.parametrize("refusal", ["a strange checkpoint", "record", "synchronize"])
+def test_blocks_that_others_use_are_theirs_after_a_refusal(size: int, refusal: str) -> None:
+    lake = Lake()
+    lake.allocator.begin_pool((0, 8), None)
+    lake.take(size, 1)
+    lake.allocator.end_pool((0, 8))
+    lake.allocator.begin_pool(TREE, None)
+    blocks = [lake.take(size, 1) for _ in range(3)]
+    memory = lake.physical(blocks[0], size)
+    lake.allocator.record_stream(blocks[0], 2)
+    lake.allocator.record_stream(blocks[2], 2)
+    lake.driver.hold(2)
+    lake.give(blocks.pop())  # in limbo
+    if refusal == "a strange checkpoint":
+        with pytest.raises(InvalidArgument, match="cannot be restored"):
+            lake.allocator.restore_pool(TREE, lake.allocator.live_blocks((0, 8)))
+    else:
+        lake.driver.fail(refusal, 1, Status.unknown, times=9)
+        with pytest.raises(DriverError, match="the driver refused to wait"):
+            lake.allocator.restore_pool(TREE, [])
+        lake.driver.clear_faults()
+    lake.allocator.check()
+    assert {block.address for block in lake.allocator.live_blocks(TREE)} == set(blocks)
+    lake.driver.hold(2)
+    lake.give(*blocks)
+    assert not any(overlap(lake.physical(lake.take(size, 1), size), memory) for _ in range(3))
+    assert lake.allocator.restore_pool(TREE, [])
+    lake.allocator.check()
+
+
 def test_uses_are_counted_and_the_last_one_frees_the_memory() -> None:
     lake = Lake()
     assert lake.allocator.pool_uses(TREE) == 0
@@ -124,10 +155,13 @@ def test_a_shared_pool_serves_whoever_would_fail() -> None:
     with pytest.raises(OutOfMemory):
         lake.allocator.allocate(32 * MIB)
     lake.allocator.share_pool(TREE, True)
+    lake.allocator.start_journal(10)
     block = lake.take(32 * MIB)
     assert [live.address for live in lake.allocator.live_blocks(TREE)] == [block]
     lake.allocator.share_pool(TREE, False)
     lake.give(block)
+    told = [(entry.action, entry.pool) for entry in lake.allocator.journal() if entry.address == block]
+    assert told == [("alloc", TREE), ("free_requested", TREE), ("free_completed", TREE)]
     with pytest.raises(OutOfMemory):
         lake.allocator.allocate(32 * MIB)
 

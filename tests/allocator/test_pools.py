@@ -149,6 +149,17 @@ def test_memory_of_unused_pools_and_idle_memory_serve_whoever_runs_short() -> No
     lake.take(64 * MIB)
 
 
+def test_an_unused_pool_whose_last_block_a_stream_still_uses_is_waited_for() -> None:
+    lake = Lake(capacity=64 * MIB)
+    with pool(lake):
+        block = lake.take(40 * MIB, 1)
+    lake.allocator.release_pool(GRAPH)
+    lake.allocator.record_stream(block, 2)
+    lake.driver.hold(2)
+    lake.give(block)
+    lake.take(40 * MIB)
+
+
 def test_a_limit_counts_for_pools_too() -> None:
     lake = Lake(capacity=64 * GIB, limit=64 * MIB)
     with pool(lake):
@@ -164,6 +175,13 @@ def test_a_pool_that_was_not_begun(wrong: tuple[int, int]) -> None:
         for call in (lake.allocator.end_pool, lake.allocator.release_pool):
             with pytest.raises(InvalidArgument, match=rf"\({wrong[0]}, {wrong[1]}\)"):
                 call(wrong)
+
+
+def test_a_pool_is_not_begun_twice() -> None:
+    lake = Lake()
+    with pool(lake), pytest.raises(InvalidArgument, match=r"was begun already; end it first"):
+        lake.allocator.begin_pool(GRAPH)
+    assert lake.allocator.pool_uses(GRAPH) == 1
 
 
 def test_the_ordinary_pool_is_not_private() -> None:

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "base/units.h"
 #include "edge/process.h"
 #include "edge/torch/callbacks.h"
@@ -146,7 +147,11 @@ class Worker {
   void in_a_pool() {
     const TorchPool pool{0, number_ % 4 + 1};  // addresses are scarce under a sanitizer
     const auto here = std::this_thread::get_id();
-    torch_begin_pool(0, pool, [here](void*) { return std::this_thread::get_id() == here; });
+    try {
+      torch_begin_pool(0, pool, [here](void*) { return std::this_thread::get_id() == here; });
+    } catch (const InvalidArgument&) {
+      return;  // another thread is in it
+    }
     for (std::uint64_t i = below(4); i > 0; --i) allocate();
     torch_end_pool(0, pool);
     torch_release_pool(0, pool);
