@@ -58,7 +58,17 @@ void show_stitched(const Stitched& stitched, const Fences& fences, PoolId pool, 
   }
 }
 
-void show_slabs(const SmallPool& small, PoolId pool, std::vector<SegmentInfo>& segments) {
+void show_slabs(const SmallPool& small, const Slabs& slabs, PoolId pool, std::vector<SegmentInfo>& segments) {
+  slabs.each_spare([&](Address at, Bytes size) {  // of no stream in particular
+    segments.push_back({.address = at,
+                        .size = size,
+                        .stream = 0,
+                        .kind = PoolKind::small,
+                        .pool = pool,
+                        .expandable = false,
+                        .stitched = false,
+                        .blocks = {{at, size, 0, BlockInfo::State::inactive}}});
+  });
   small.each_slab([&](const SmallPool::Slab& slab) {
     SegmentInfo segment{.address = slab.address,
                         .size = slab.units * unit,
@@ -109,7 +119,7 @@ std::vector<SegmentInfo> GMLakeAllocator::segments() const {
   std::vector<SegmentInfo> result;
   each_pool([&](const Pool& pool) {
     show_arena(pool.lake.arena(), supply_.fences, pool.id, result);
-    show_slabs(pool.small, pool.id, result);
+    show_slabs(pool.small, pool.slabs, pool.id, result);
     show_stitched(pool.lake.stitched(), supply_.fences, pool.id, result);
   });
   return result;

@@ -16,7 +16,6 @@ class Slabs {
   ~Slabs();  // every page is given back, used or not: the device must be idle
 
   Address range() const { return range_; }
-  Bytes size() const { return size_; }
   bool contains(Address address) const { return address - range_ < size_; }
 
   Address take(Stream stream);  // 0: no room
@@ -24,6 +23,10 @@ class Slabs {
   void give_back(Address page, const Clock& clock);
   void trim();  // destroys the spares; the device must be idle
 
+  template <typename Visit>
+  void each_spare(Visit visit) const {
+    for (std::size_t spare : spares_) visit(pages_[spare].at, supply_.page);
+  }
   Bytes bytes() const { return (pages_.size() - vacant_.size()) * supply_.page; }
   void check() const;
 

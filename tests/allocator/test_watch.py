@@ -101,6 +101,12 @@ def test_segments_count_physical_memory_once() -> None:
     assert any(segment.stitched for segment in lake.allocator.segments())
 
 
+def test_segments_show_the_pages_that_nobody_uses() -> None:
+    lake = Lake()
+    lake.give(*[lake.take(MIB, stream) for stream in (1, 2) for _ in range(20)], lake.take(16 * MIB))
+    assert sum(segment.size for segment in lake.allocator.segments()) == lake.reserved > 16 * MIB
+
+
 def test_blocks_tile_their_segment() -> None:
     lake = Lake(capacity=64 * GIB)
     blocks = [lake.take(size, stream) for size in (KIB, 3 * MIB, 20 * MIB) for stream in range(3) for _ in range(4)]
