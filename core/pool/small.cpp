@@ -18,6 +18,7 @@ SmallPool::Shelf& SmallPool::look_up(Stream stream) {
 }
 
 Address SmallPool::allocate(Bytes size, Bytes requested, Stream stream) {
+  (void)supply_.fences.lane(stream);  // heard of again: its handle may have been another stream's
   Shelf& shelf = this->shelf(stream);
   const std::size_t units = size / unit;
   Block* block = shelf.free.best_fit(units);

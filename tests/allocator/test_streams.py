@@ -249,6 +249,22 @@ def test_a_stream_that_was_destroyed_is_waited_for_once_and_forgotten() -> None:
     assert not behind.reached
 
 
+def test_a_new_stream_with_the_handle_of_a_destroyed_one_is_waited_for_though_its_blocks_are_small() -> None:
+    lake = Lake(capacity=64 * MIB)
+    outlive = [lake.take(MIB - 50 * KIB, 1) for _ in range(8)]
+    lake.give(lake.take(40 * MIB, 1), lake.take(KIB, 2))
+    lake.driver.fail("record", 1, Status.invalid_value)
+    lake.give(lake.take(40 * MIB, 2))
+    assert lake.calls("synchronize") == 1
+    blocks = [lake.take(50 * KIB, 1) for _ in range(8)]  # in pages that the old stream left
+    memory = [piece for block in blocks for piece in lake.physical(block, 50 * KIB)]
+    lake.driver.hold(1)
+    lake.give(*blocks, *outlive)
+    taken = [piece for _ in range(8) for piece in lake.physical(lake.take(MIB, 2), MIB)]
+    assert overlap(taken, memory)
+    assert not Mark(lake.driver, 2).reached
+
+
 def test_a_device_that_was_lost_is_not_out_of_memory() -> None:
     lake = Lake(capacity=80 * GIB)
     lake.driver.lose()
