@@ -23,6 +23,11 @@ constexpr Bytes round_down(Bytes value, Bytes step) {
   return value / step * step;
 }
 
+// Bytes of a product or quotient, which may be absurdly large.
+constexpr Bytes bytes_of(double value) {
+  return value < 0x1p63 ? static_cast<Bytes>(value) : Bytes{1} << 63;
+}
+
 // "512MiB", "1.5GiB", "20971520B" -> bytes; throws InvalidArgument that names the text and what was expected.
 Bytes parse_bytes(std::string_view text);
 

@@ -156,14 +156,13 @@ SBlock* Stitched::at(Address address) const {
 }
 
 void Stitched::keep_budget(const SBlock* except) {
-  const auto budget =
-      static_cast<Bytes>(supply_.policy.address_budget * static_cast<double>(supply_.chunks.reserved()));
+  const Bytes budget = bytes_of(supply_.policy.address_budget * static_cast<double>(supply_.chunks.reserved()));
   while (mapped_ > budget) {
     SBlock* oldest = nullptr;
     for (auto& [address, block] : by_address_)
       if (!block->active && block.get() != except && (oldest == nullptr || block->last_request < oldest->last_request))
         oldest = block.get();
-    if (oldest == nullptr || !drop(oldest)) return;
+    if (oldest == nullptr || !drop({&oldest, 1})) return;
   }
 }
 
@@ -171,17 +170,20 @@ void Stitched::drop_idle() {
   std::vector<SBlock*> idle;
   for (auto& [address, block] : by_address_)
     if (!block->active) idle.push_back(block.get());
-  for (SBlock* block : idle)
-    if (!drop(block)) return;
+  (void)drop(idle);
 }
 
 // The last use of the addresses may still be running, so the mappings retire; the chunks are untouched. When the driver
-// cannot even record an event the block stays.
-bool Stitched::drop(SBlock* block) {
+// cannot even record an event the blocks stay.
+bool Stitched::drop(std::span<SBlock* const> blocks) {
   Fences::Ticket ticket;
-  if (!supply_.fences.mark_everything(ticket)) return false;
-  retirement_.add(std::move(ticket), {{block->address, block->size}});
-  forget(block);
+  if (blocks.empty() || !supply_.fences.mark_everything(ticket)) return false;
+  std::vector<Span> spans;
+  for (const SBlock* block : blocks) {
+    spans.push_back({block->address, block->size});
+    forget(block);
+  }
+  retirement_.add(std::move(ticket), std::move(spans));
   return true;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -56,6 +57,7 @@ class Stitched {
   void keep_budget(const SBlock* except);  // StitchFree
   void drop_idle();
   bool settle(bool wait) { return retirement_.settle(wait); }
+  bool settled() const { return retirement_.empty(); }  // no chunk is mapped where a block was
 
   void check() const;
 
@@ -72,7 +74,7 @@ class Stitched {
   std::vector<Patch> in_use(const SBlock* block) const;
   bool replace(SBlock* block, const Patch& patch);
   bool idle(const SBlock* block) const;
-  bool drop(SBlock* block);
+  bool drop(std::span<SBlock* const> blocks);
   void forget(const SBlock* block);
 
   Supply& supply_;

@@ -21,22 +21,27 @@ Window best_window(const Gap& gap, Bytes size, Bytes page) {
   auto consider = [&](Address at, Bytes unmapped) {
     if (unmapped < best.unmapped || (unmapped == best.unmapped && at < best.at)) best = {at, unmapped};
   };
-  // The fewest unmapped bytes are in a window that begins or ends with a piece.
-  for (auto piece = gap.begin(); piece != gap.end(); ++piece) {
-    if (const Address at = piece->at; gap.back().end() - at >= size) {
-      Bytes unmapped = 0;
-      for (auto part = piece; part != gap.end() && part->at < at + size; ++part)
-        unmapped += lacking(*part, at, at + size, page);
-      consider(at, unmapped);
-    }
-    if (const Address end = piece->end(); end - gap.front().at >= size) {
-      Bytes unmapped = 0;
-      for (auto part = piece;; --part) {
-        unmapped += lacking(*part, end - size, end, page);
-        if (part->at <= end - size) break;
-      }
-      consider(end - size, unmapped);
-    }
+  auto whole = [](const GapPiece& piece) { return piece.mapped ? 0 : piece.size; };
+  // The fewest unmapped bytes are in a window that begins or ends with a piece. Both kinds are passed in one sweep
+  // each.
+  Bytes inside = 0;  // unmapped, from the piece the window begins with to the one before its last
+  for (auto piece = gap.begin(), last = piece; gap.back().end() - piece->at >= size; ++piece) {
+    const Address end = piece->at + size;
+    while (last->end() < end) inside += whole(*last++);
+    consider(piece->at, inside + lacking(*last, piece->at, end, page));
+    if (piece == last)
+      ++last;
+    else
+      inside -= whole(*piece);
+    if (last == gap.end()) break;
+  }
+  inside = 0;  // unmapped, from the piece behind the window's first to the one it ends with
+  for (auto piece = gap.begin(), first = piece; piece != gap.end(); ++piece) {
+    if (piece != gap.begin()) inside += whole(*piece);
+    if (piece->end() - gap.front().at < size) continue;
+    const Address at = piece->end() - size;
+    while (first->end() <= at) inside -= whole(*++first);
+    consider(at, inside + lacking(*first, at, piece->end(), page));
   }
   return best;
 }

@@ -181,3 +181,18 @@ def test_addresses_and_mappings_stay_bounded_however_sizes_vary() -> None:
         peak.append(lake.own("mapped_bytes"))
     budget = 12  # the option address_budget, by default
     assert max(peak) <= (budget + 1) * lake.stat("reserved_bytes") + 256 * MIB
+
+
+def test_giving_everything_back_takes_one_event_a_stream_for_all_sblocks() -> None:
+    lake = Lake(capacity=40 * GIB)
+    for step in range(400):
+        stream = step % 4
+        blocks = [lake.take(32 * MIB, stream) for _ in range(120)]
+        lake.give(*blocks[::2])
+        lengths = [33 + 2 * ((step // 3 * 7 + k) % 60) for k in range(8)]
+        lake.give(*[lake.take(length * MIB, stream) for length in lengths], *blocks[1::2])
+    assert lake.own("sblocks") > 20
+    events = lake.driver.events
+    lake.allocator.trim()
+    assert lake.own("sblocks") == 0
+    assert lake.driver.events <= events + 4
