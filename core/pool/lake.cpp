@@ -88,7 +88,8 @@ Address Lake::make_room(const Request& request, Extent* own, Address place) {
 
   if (SBlock* block = stitched_.find(request.size); block != nullptr)
     if (Address at = take_known(block, request); at != 0) return at;
-  if (Extent* other = borrow(request, true); other != nullptr) return take(other, request);
+  if (Extent* other = borrow(request, true); other != nullptr)
+    if (Address at = take_fenced(other->address, request); at != 0) return at;
 
   (void)settle(false);
   if (const Extent* other = lowest_settled(request); other != nullptr)
@@ -121,6 +122,10 @@ bool Lake::settle(bool wait) {
 
 // Takes free space that may still be in use by other lanes, or that of several owners.
 Address Lake::take_fenced(Address at, const Request& request) {
+  if (much_is_lost() && may_cut(request.size)) {
+    cut_edges(at, request.size);
+    if (!arena_.is_free(at, request.size)) return 0;
+  }
   Clock clock;
   arena_.merge_clocks(at, request.size, clock);
   return supply_.fences.wait(clock, request.stream) ? take(at, request) : 0;
@@ -247,8 +252,9 @@ std::vector<Lake::Place> Lake::places(const Request& request) {
 
 // Chunks that are free as a whole: those first that leave little behind, because what is left of a run is of little
 // use. Of equals the largest where memory is scarce, because there small ones were cut off; then by address.
-std::vector<Lake::Donor> Lake::donors() const {
+std::vector<Lake::Donor> Lake::donors(Bytes& splinters) const {
   std::vector<Donor> result;
+  splinters = 0;
   for (const Extent* extent = arena_.idle_from(arena_.first()); extent != nullptr; extent = arena_.idle_from(extent)) {
     if (extent->state != Extent::State::free) {
       extent = extent->next;
@@ -269,6 +275,7 @@ std::vector<Lake::Donor> Lake::donors() const {
       at = chunk_end;
     }
     for (Donor& donor : std::span(result).subspan(first)) donor.left = left;
+    splinters += left;
   }
   auto last = [this](const Donor& donor) {
     return std::pair(donor.left, supply_.scarce ? supply_.chunk_limit - donor.chunk->size : 0);
@@ -277,7 +284,14 @@ std::vector<Lake::Donor> Lake::donors() const {
   return result;
 }
 
-std::vector<Chunk*> Lake::lowest_free() const {
+std::vector<Lake::Donor> Lake::donors() {
+  Bytes splinters = 0;
+  std::vector<Donor> result = donors(splinters);
+  splintered_ = supply_.tight && splinters > supply_.chunks.reserved() / 128;
+  return result;
+}
+
+std::vector<Chunk*> Lake::lowest_free() {
   std::vector<Chunk*> result;
   for (const Donor& donor : donors()) result.push_back(donor.chunk);
   std::ranges::sort(result, {}, &Chunk::home);
@@ -292,9 +306,10 @@ Lake::Splinters Lake::splinters() const {
     const Chunk* last = arena_.chunk_at(extent->end() - 1);
     const bool whole = first->home == extent->address && last->home + last->size == extent->end();
     if (!whole) ++result.count;
-    result.bytes += static_cast<std::int64_t>(extent->size);
   }
-  for (const Donor& donor : donors()) result.bytes -= static_cast<std::int64_t>(donor.chunk->size);
+  Bytes bytes = 0;
+  (void)donors(bytes);
+  result.bytes = static_cast<std::int64_t>(bytes);
   return result;
 }
 

@@ -139,19 +139,24 @@ class Lake {
   void each_gap(const Request& request, Bytes lack, Mixing mixing, Visit visit);
   bool best_place(const Request& request, Bytes lack, Mixing mixing, Place& best);  // false: there is none
   std::vector<Place> places(const Request& request);  // the best of every gap, those that lack least first
-  std::vector<Donor> donors() const;
-  std::vector<Chunk*> lowest_free() const;  // the same chunks, by address
+  std::vector<Donor> donors(Bytes& splinters) const;  // free beside them, in chunks that are partly in use
+  std::vector<Donor> donors();                        // and notes whether much is lost in that way
+  std::vector<Chunk*> lowest_free();                  // the same chunks, by address
   // A cut costs two new chunks, and there is one more to map whenever they move: where memory is scarce one in sixteen
-  // is cut at most, where only the target was missed one in four, because few programs come to that. And not for blocks
-  // that fill a gap anyway.
+  // is cut at most. One in four where much is lost already, or the target was missed, because few programs come to
+  // that. And not for blocks that fill a gap anyway.
   bool may_cut(Bytes size) const {
-    if (!supply_.scarce && !supply_.beyond_target) [[likely]]
+    if (!supply_.tight && !supply_.beyond_target) [[likely]]
       return false;
-    return shared_ && size >= 8 * MiB && (supply_.scarce ? are_few(cuts_) : are_few(early_cuts_ / 4));
+    if (!shared_ || size < 8 * MiB) return false;
+    if (much_is_lost()) return are_few(cuts_ / 4);
+    return supply_.scarce ? are_few(cuts_) : supply_.beyond_target && are_few(early_cuts_ / 4);
   }
+  bool much_is_lost() const { return splintered_ && supply_.tight; }
   bool are_few(std::int64_t cuts) const { return 16 * cuts < supply_.statistics.segment.all().current; }
   void cut_to_measure(Address place, const Request& request);
-  void cut(Chunk* chunk, Address edge);
+  void cut_edges(Address at, Bytes size);
+  void cut(Chunk* chunk, Address low, Address high);
   bool finished(const Clock& clock);
   Address grow(const Request& request);
   Address plan_growth(const Request& request, Bytes lack, Mixing mixing);
@@ -173,6 +178,7 @@ class Lake {
   Recall recall_;
   Recurrence recurrence_;
   std::int64_t aliased_ = 0;     // sBlocks that were made
+  bool splintered_ = false;      // a part of the memory that counts was free in chunks that are partly in use
   std::int64_t cuts_ = 0;        // chunks that were cut in two because memory was scarce
   std::int64_t early_cuts_ = 0;  // because more was reserved than the target allows
   std::int64_t delays_ = 0;      // chunks that were not, because they might have been in use

@@ -43,7 +43,8 @@ struct Supply {
   Fences fences{driver};
   Bytes limit = std::numeric_limits<Bytes>::max();  // of reserved bytes, by the user
   // When it was looked at for the last time:
-  bool scarce = false;         // less than a sixth of the memory was left
+  bool tight = false;          // less than a quarter of the memory was left
+  bool scarce = false;         // less than a sixth
   bool beyond_target = false;  // more was reserved than the target allows
 
   static Bytes device_bytes(Driver& driver) {
@@ -57,6 +58,7 @@ struct Supply {
     const Bytes reserved = chunks.reserved();
     const Bytes free = device_has_.free_beside(reserved, driver);
     const Bytes room = round_down(std::min(free, limit > reserved ? limit - reserved : 0), page);
+    tight = room < reserved / 3;
     scarce = room < reserved / 5;
     const auto surely = static_cast<double>(reserved - reserved / 700);  // more than a chunk that was rounded up
     beyond_target = surely * policy.target > static_cast<double>(tally.high_water());
@@ -73,7 +75,7 @@ struct Supply {
   // Bytes that may be created for a request of this size before stitching becomes the better choice.
   Bytes allowance(Bytes size) const {
     const Bytes peak = std::max(tally.high_water(), tally.active() + size);
-    const auto allowed = static_cast<Bytes>(static_cast<double>(peak) / policy.target);
+    const auto allowed = bytes_of(static_cast<double>(peak) / policy.target);
     return allowed > chunks.reserved() ? allowed - chunks.reserved() : 0;
   }
 

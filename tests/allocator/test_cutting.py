@@ -4,6 +4,7 @@ use to others."""
 from __future__ import annotations
 
 from contextlib import suppress
+from random import Random
 
 import pytest
 
@@ -76,6 +77,23 @@ def test_where_more_is_reserved_than_the_target_allows_chunks_are_cut_too() -> N
     block, behind = lake.take(BLOCK), lake.take(BLOCK)
     assert lake.own("cuts") > 0
     assert not chunks_behind(lake, block, BLOCK) & chunks_behind(lake, behind, BLOCK)
+
+
+def test_where_much_is_lost_the_space_of_other_streams_is_cut_and_a_shared_page_stands_alone() -> None:
+    lake = free_lake()
+    lost = [lake.take(7 * MIB) for _ in range(5000)]
+    lake.give(*lost[1::2])  # no chunk is free as a whole
+    lake.give(lake.take(12 * GIB))
+    assert lake.own("cuts") == 0
+    for size in (BLOCK, BLOCK + 512):
+        block = lake.take(size, 1)
+        assert lake.take(40 * MIB, 1) == block + size
+        page = (block + size) // PAGE * PAGE
+        before, shared, behind = (lake.driver.handle_at(at) for at in (page - PAGE, page, page + PAGE))
+        assert before != shared
+        assert shared != behind or size == BLOCK  # which shares none
+    assert lake.own("cuts") > 0
+    lake.allocator.check()
 
 
 def test_nothing_is_cut_for_a_block_that_is_small() -> None:
@@ -158,3 +176,33 @@ def test_a_driver_that_refuses_loses_nothing(call: str, nth: int) -> None:
     lake.give(*blocks)
     lake.allocator.trim()
     lake.assert_empty()
+
+
+@pytest.mark.parametrize("fault", [None, "release"])
+@pytest.mark.parametrize("options", ["", "address_budget=0.2"])
+@pytest.mark.parametrize("seed", range(8))
+def test_no_more_memory_than_is_reserved_and_allowed(options: str, fault: str | None, seed: int) -> None:
+    """Chunks that were cut have gone back to the driver, whatever else was mapped to them."""
+    random = Random(seed)
+    limit = 40 * GIB
+    lake = Lake(options, capacity=64 * GIB, limit=limit)
+    if fault:
+        lake.driver.fail(fault, 1, Status.unknown, times=1 << 30)
+    sizes = [random.randrange(200, 3000) * MIB + random.choice([0, 3584, MIB]) for _ in range(12)]
+    live: list[int] = []
+    for _ in range(1000):
+        action = random.random()
+        if action < 0.5 or not live:
+            try:
+                live.append(lake.allocator.allocate(random.choice(sizes), random.choice([0, 0, 0, 1])))
+            except OutOfMemory:
+                lake.give(*[live.pop(random.randrange(len(live))) for _ in range(len(live) // 3)])
+        elif action < 0.97:
+            lake.give(live.pop(random.randrange(len(live))))
+        elif action < 0.985:
+            lake.driver.hold(random.choice([0, 1]))
+        else:
+            lake.driver.finish(0)
+            lake.driver.finish(1)
+        assert lake.driver.physical_bytes <= lake.reserved <= limit
+    lake.allocator.check()
