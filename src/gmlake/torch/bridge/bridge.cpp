@@ -175,7 +175,8 @@ class Bridge final : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAl
   }
   void createOrIncrefPool(DeviceIndex device, MempoolId_t id, CUDAAllocator* source) {
     TORCH_CHECK(source == nullptr || source == this,
-                "GMLake serves a MemPool from its own memory only; leave out the pool's allocator");
+                "GMLake serves a MemPool from its own memory only: leave out the pool's allocator, or run the program "
+                "without GMLake if it needs that memory (symmetric memory does)");
     process_device(device).allocator.retain_pool(as_pool(id));
   }
   // The destructor of a pool calls what follows too, in a forked child as well: there it is the only use.
