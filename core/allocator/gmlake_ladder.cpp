@@ -39,8 +39,13 @@ Address GMLakeAllocator::climb(Pool& pool, Bytes rounded, Bytes size, Stream str
   (void)ordinary_->lake.settle(true);
   if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
 
-  // Free chunks of the shared lake are no use to a slab or a private pool, nor spare slabs to a large block: give
-  // enough of them back to create others.
+  // Spare slabs are no use to a large block, nor free chunks of the shared lake to a slab or a private pool: give
+  // enough of them back to create others. Slabs first, because chunks are mapped by sBlocks that would have to go.
+  if (supply_.fences.drain()) {
+    ordinary_->small.trim();
+    ordinary_->slabs.trim();
+    if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
+  }
   ordinary_->trim(round_up(rounded, supply_.page) + supply_.excess());
   if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
   if (Address at = pool.id ? 0 : try_shared_pools(rounded, size, stream); at != 0) return at;

@@ -102,9 +102,7 @@ Address Lake::make_room(const Request& request, Extent* own, Address place) {
     if (Address at = take_fenced(mixed->address, request); at != 0) return at;
 
   if (Address at = mend(place, request); at != 0) return at;
-  const bool comes_again = recurrence_.note(request.size);
-  // More than one sBlock of a size pays only for a program that repeats itself.
-  if (aliasing_pays() && (recall_.repeats() || (comes_again && !stitched_.serves(request.size))))
+  if (recall_.repeats() && aliasing_pays())
     if (Address at = alias(request); at != 0) return at;
   // Rather chunks from elsewhere than memory beyond the target, rather that than none. The second time it is looked up
   // anew, because chunks may have moved before the driver refused.

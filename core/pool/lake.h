@@ -7,7 +7,7 @@
 //   grow      create what is missing, while reserved stays near peak active
 //   fence     the free space of other lanes, behind a fence
 //   mend      the request had an sBlock: replace those of its chunks that are in use   (S3)
-//   alias     the size was stitched before: stitch free chunks into an sBlock          (S3)
+//   alias     the program repeats itself: stitch free chunks into an sBlock            (S3)
 //   re-home   move free chunks to where the run is nearly complete, create the rest    (S3, S4)
 //
 // Where memory is scarce or the target was missed, chunks are cut to measure before a free place is taken
@@ -23,7 +23,6 @@
 
 #include "pool/arena.h"
 #include "pool/recall.h"
-#include "pool/recurrence.h"
 #include "pool/retire.h"
 #include "pool/stitched.h"
 #include "pool/supply.h"
@@ -176,7 +175,6 @@ class Lake {
   Stitched stitched_;
   Retirement retirement_;
   Recall recall_;
-  Recurrence recurrence_;
   std::int64_t aliased_ = 0;     // sBlocks that were made
   bool splintered_ = false;      // a part of the memory that counts was free in chunks that are partly in use
   std::int64_t cuts_ = 0;        // chunks that were cut in two because memory was scarce

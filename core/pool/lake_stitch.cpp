@@ -69,7 +69,8 @@ Address Lake::mend(Address place, const Request& request) {
   return take_known(block, request);
 }
 
-// S3 for a size that comes again: the chunks keep their home and get a second address. Always the lowest chunks, so
+// S3 in a program that repeats itself: the chunks keep their home and get a second address, which will be there the
+// next time, too. Always the lowest chunks, so
 // that different sBlocks are made of the same memory and the rest is left alone.
 Address Lake::alias(const Request& request) {
   std::vector<Chunk*> chunks = lowest_free();

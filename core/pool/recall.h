@@ -7,6 +7,7 @@
 // has an end: the oldest give way. A place is a hint, no more: who gets one looks whether it is free.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -34,7 +35,12 @@ class Recall {
       make_room();
     entry(now_) = request & ~low_bits;
     if (now_ % landmark == 0) row = (point << row_bits & ~low_bits) | (now_ & low_bits);
-    unknown_ = thread_ != none ? 0 : unknown_ + 1;
+    if (thread_ != none) {
+      period_ = now_ - thread_;
+      met_ = std::min(met_ + 1, period_);
+    } else if (met_ > 0) {
+      --met_;
+    }
     return thread_ != none ? (entry(thread_) & low_bits) * unit : 0;
   }
   void note(Address place) { entry(now_) |= place / unit & low_bits; }  // of the request under way
@@ -43,13 +49,14 @@ class Recall {
   static constexpr Number none = 0;
   Number now() const { return now_; }     // the request under way
   Number met() const { return thread_; }  // the one in an earlier step that it repeats
-  bool repeats() const { return unknown_ < doubtful; }
+  // Was a good part of a step met again by now? How long a step is, is how far back it was met. A part that is the same
+  // in every step, as an optimizer's, does not make a program that repeats itself.
+  bool repeats() const { return met_ > 0 && met_ >= period_ / 4; }
 
  private:
   static constexpr std::size_t longest_log = std::size_t{1} << 16;
   static constexpr int row_bits = 14;
   static constexpr Number landmark = 4;  // so many requests apart are the points by which a thread is found
-  static constexpr std::size_t doubtful = 8;
   // An entry of the log is the upper bits of a request and its place, a row of the table those of a point and its
   // number.
   static constexpr std::uint64_t low_bits = (std::uint64_t{1} << 40) - 1;
@@ -77,7 +84,8 @@ class Recall {
   Number now_ = 0;
   Number thread_ = none;
   std::uint64_t history_ = 0;
-  std::size_t unknown_ = doubtful;  // requests since the last one that was met again
+  Number period_ = 0;  // requests since the one that the last was met as
+  Number met_ = 0;     // requests, of a period at most, less those that were not
 };
 
 }  // namespace gmlake

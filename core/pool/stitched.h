@@ -1,7 +1,7 @@
 // The cache of sBlocks: contiguous runs of addresses over chunks that keep their home elsewhere. An sBlock is made
-// once, for a size that comes again, and is there for every later step without a driver call. It owns addresses only:
-// it may be used while all of its chunks are free at home, and then lends them; those that are not can be replaced.
-// When the mappings exceed the address budget, the least recently used idle ones go (StitchFree).
+// once, in a program that repeats itself, and is there for every later step without a driver call. It owns addresses
+// only: it may be used while all of its chunks are free at home, and then lends them; those that are not can be
+// replaced. When the mappings exceed the address budget, the least recently used idle ones go (StitchFree).
 #pragma once
 
 #include <memory>
@@ -38,7 +38,6 @@ class Stitched {
   SBlock* find(Bytes request) const;  // one for exactly this request that is idle and whose chunks are free, or nullptr
   // Is the block idle, and are its chunks free? Merges their clocks into `clock`.
   bool usable(const SBlock* block, Clock& clock) const;
-  bool serves(Bytes request) const { return by_request_.contains(request); }
   // Maps the chunks, all of them free, in one run. nullptr: the driver refused, nothing changed.
   SBlock* make(Bytes request, std::vector<Chunk*> chunks);
 

@@ -27,7 +27,7 @@ struct Supply {
       : driver(the_driver),
         policy(the_policy),
         page(round_up(2 * MiB, the_driver.granularity())),
-        chunk_limit(std::clamp(round_down(device_bytes(the_driver) / 2900, page), page, the_policy.chunk_limit)) {}
+        chunk_limit(std::clamp(round_down(device_bytes(the_driver) / 2500, page), page, the_policy.chunk_limit)) {}
 
   Driver& driver;
   const Policy policy;

@@ -157,10 +157,10 @@ def test_nothing_is_cut_during_a_capture() -> None:
     lake.allocator.begin_pool((1, 0), {7})
     lake.driver.set_capturing(7, True)
     lake.take(2 * PAGE, 7)
-    lake.take(40 * MIB)
+    lake.take(BLOCK)
     assert (lake.own("cuts"), lake.calls("unmap")) == (cuts, unmaps)
     lake.driver.set_capturing(7, False)
-    lake.take(40 * MIB)
+    lake.take(BLOCK)
     assert lake.own("cuts") > cuts
 
 

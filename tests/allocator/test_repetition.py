@@ -127,6 +127,20 @@ def test_a_stitched_block_is_there_again() -> None:
     assert lake.own("stitches") == stitches
 
 
+def test_a_part_that_is_the_same_in_every_step_is_no_reason_for_sblocks() -> None:
+    """A step of another length finds another layout, and sBlocks would be made for nothing."""
+    lake = Lake(capacity=640 * MIB)
+    sizes = Random(1)
+    optimizer = [sizes.randrange(2, 6) * MIB for _ in range(100)]
+    for step in range(20):
+        for part in range(20):
+            iteration(lake, 20 * step + part)
+        blocks = [lake.take(size) for size in optimizer]
+        lake.give(*blocks[::2], lake.take(150 * MIB), *blocks[1::2])
+    assert lake.own("stitches") > 0
+    assert lake.own("sblocks") == 0
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_an_sblock_of_which_a_part_is_in_use_is_mended(seed: int) -> None:
     lake = Lake(limit=320 * MIB)
@@ -196,3 +210,13 @@ def test_giving_everything_back_takes_one_event_a_stream_for_all_sblocks() -> No
     lake.allocator.trim()
     assert lake.own("sblocks") == 0
     assert lake.driver.events <= events + 4
+
+
+def test_spare_slabs_serve_a_large_request_before_sblocks_go() -> None:
+    lake = Lake(limit=320 * MIB)
+    for _ in range(WARM):
+        iteration(lake, 1)
+    sblocks = lake.own("sblocks")
+    lake.give(*[lake.take(MIB) for _ in range(40)])
+    lake.take(310 * MIB)
+    assert lake.own("sblocks") == sblocks > 0
