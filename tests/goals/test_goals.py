@@ -57,13 +57,17 @@ def test_wastes_less_than_two_percent(name: str) -> None:
     assert result(name).utilisation >= 0.98
 
 
+def scaled(name: str, scale: float) -> Trace:
+    """The same job with larger or smaller tensors."""
+    original = trace(name)
+    size = np.where(original.size > 2**20, (original.size * scale).astype(np.int64) // 512 * 512, original.size)
+    return dataclasses.replace(original, size=size)
+
+
 @pytest.mark.parametrize("scale", [0.87, 0.9])
 @pytest.mark.parametrize("name", WORKLOADS, ids=lambda name: Path(name).stem)
 def test_wastes_little_at_sizes_that_were_never_looked_at(name: str, scale: float) -> None:
-    original = trace(name)
-    size = np.where(original.size > 2**20, (original.size * scale).astype(np.int64) // 512 * 512, original.size)
-    scaled = dataclasses.replace(original, size=size)
-    assert replay(scaled, "gmlake").result.utilisation >= 0.978
+    assert replay(scaled(name, scale), "gmlake").result.utilisation >= 0.978
 
 
 @pytest.mark.parametrize("rival", ["caching", "expandable", "paper"])
@@ -103,3 +107,16 @@ def test_costs_at_most_a_fifth_of_expandable_where_memory_is_shortest(name: str)
     assert ours is not None
     assert theirs is not None
     assert ours <= theirs / 5
+
+
+@pytest.mark.parametrize("scale", [0.87, 1.12])
+@pytest.mark.parametrize("name", [name for name in VARIED if name.endswith(".npz")], ids=label.__getitem__)
+def test_costs_as_little_there_at_sizes_that_were_never_looked_at(name: str, scale: float) -> None:
+    """Not at any: three or four large moves decide, and docs/allocator.md says how often they exceed it."""
+    ours, theirs = (
+        replay(scaled(name, scale), allocator, Settings(smallest_capacity=True)).result.at_smallest_capacity
+        for allocator in ("gmlake", "expandable")
+    )
+    assert ours is not None
+    assert theirs is not None
+    assert (ours.warm_driver_ms or 0) <= (theirs.warm_driver_ms or 0) / 5
