@@ -70,8 +70,8 @@ Address Lake::mend(Address place, const Request& request) {
 }
 
 // S3 in a program that repeats itself: the chunks keep their home and get a second address, which will be there the
-// next time, too. Always the lowest chunks, so
-// that different sBlocks are made of the same memory and the rest is left alone.
+// next time, too. Always the lowest chunks, so that different sBlocks are made of the same memory and the rest is left
+// alone.
 Address Lake::alias(const Request& request) {
   std::vector<Chunk*> chunks = lowest_free();
   Bytes total = 0;

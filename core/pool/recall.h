@@ -36,7 +36,7 @@ class Recall {
     entry(now_) = request & ~low_bits;
     if (now_ % landmark == 0) row = (point << row_bits & ~low_bits) | (now_ & low_bits);
     if (thread_ != none) {
-      period_ = now_ - thread_;
+      period_ = std::max(now_ - thread_, shortest_step);
       met_ = std::min(met_ + 1, period_);
     } else if (met_ > 0) {
       --met_;
@@ -50,13 +50,14 @@ class Recall {
   Number now() const { return now_; }     // the request under way
   Number met() const { return thread_; }  // the one in an earlier step that it repeats
   // Was a good part of a step met again by now? How long a step is, is how far back it was met. A part that is the same
-  // in every step, as an optimizer's, does not make a program that repeats itself.
-  bool repeats() const { return met_ > 0 && met_ >= period_ / 4; }
+  // in every step, as an optimizer's, does not make a program that repeats itself, nor does a loop within a step.
+  bool repeats() const { return met_ >= std::max(period_ / 4, shortest_step); }
 
  private:
   static constexpr std::size_t longest_log = std::size_t{1} << 16;
   static constexpr int row_bits = 14;
   static constexpr Number landmark = 4;  // so many requests apart are the points by which a thread is found
+  static constexpr Number shortest_step = 32;
   // An entry of the log is the upper bits of a request and its place, a row of the table those of a point and its
   // number.
   static constexpr std::uint64_t low_bits = (std::uint64_t{1} << 40) - 1;
@@ -84,7 +85,7 @@ class Recall {
   Number now_ = 0;
   Number thread_ = none;
   std::uint64_t history_ = 0;
-  Number period_ = 0;  // requests since the one that the last was met as
+  Number period_ = 0;  // requests since the one that the last was met as, and no fewer than the shortest step has
   Number met_ = 0;     // requests, of a period at most, less those that were not
 };
 
