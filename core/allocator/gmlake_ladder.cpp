@@ -46,8 +46,12 @@ Address GMLakeAllocator::climb(Pool& pool, Bytes rounded, Bytes size, Stream str
     ordinary_->slabs.trim();
     if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
   }
-  ordinary_->trim(round_up(rounded, supply_.page) + supply_.excess());
-  if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
+  // A part of what is asked may do: chunks that can move need new ones only where none of them fits.
+  const Bytes enough = round_up(rounded, supply_.page) + supply_.excess();
+  for (const Bytes part : {enough / 64, enough / 8, enough}) {
+    ordinary_->trim(part);
+    if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
+  }
   if (Address at = pool.id ? 0 : try_shared_pools(rounded, size, stream); at != 0) return at;
   out_of_memory(size, stream);
 }
