@@ -181,6 +181,22 @@ def test_bad_ends(emulated: Emulated, program: str, status: int, sentence: str) 
     assert sentence in said
 
 
+@pytest.mark.parametrize("idle", [False, True])
+def test_gmlake_is_suggested_where_it_could_help(emulated: Emulated, idle: bool) -> None:
+    """Memory runs out beside segments of which most was freed, or nothing."""
+    program = f"""
+import torch
+blocks = [torch.empty(5 << 20, dtype=torch.uint8, device="cuda") for _ in range(600)]
+if {idle}:
+    blocks = blocks[::4]
+while True:
+    blocks.append(torch.empty(400 << 20, dtype=torch.uint8, device="cuda"))
+"""
+    done = emulated(program, "--memory", "7GiB", json_report=False)
+    assert done.status == 1
+    assert ("--allocator gmlake" in done.stderr) == idle
+
+
 def test_what_is_not_emulated_is_named(emulated: Emulated) -> None:
     program = """
 import ctypes, torch

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from gmlake import _core
 from gmlake.emulator.launch import Plan, environment
 from gmlake.emulator.process import killed_for_memory, run_child
 from gmlake.emulator.session import Findings, gather
 
 _NOT_FOUND, _CANNOT_START = 127, 126
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
+_WORTH_A_TRY = 64 << 20  # bytes that lay idle when memory ran out
 
 
 class NotStarted(Exception):
@@ -78,9 +80,16 @@ class Execution:
             )
         if any("OutOfMemoryError" in text for text in self._ends()):
             where = "the device" if self.plan.device is None else "the emulated device"
+            idle = self._idle()
             ours = any(process.get("backend") == "gmlake" for process in self.findings.processes)
-            return f"memory of {where} ran out; try a larger one{'' if ours else ', or --allocator gmlake'}"
+            helps = f", or --allocator gmlake: {_core.format_bytes(idle)} of what was reserved lay idle"
+            return f"memory of {where} ran out; try a larger one{'' if ours or idle < _WORTH_A_TRY else helps}"
         return None
+
+    def _idle(self) -> int:
+        """What a device had reserved and never in use."""
+        rows = [row for process in self.findings.processes for row in process.get("devices", ())]
+        return max(((row["peak_reserved"] or 0) - (row["peak_active"] or 0) for row in rows), default=0)
 
     def _ends(self) -> list[str]:
         return [process["ended"] for process in self.findings.processes if process["ended"]]
