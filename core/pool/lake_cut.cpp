@@ -25,8 +25,10 @@ void Lake::cut_to_measure(Address place, const Request& request) {
 
 void Lake::cut_edges(Address at, Bytes size) {
   if (supply_.fences.capturing()) return;
-  // A chunk that is still mapped where an sBlock was would not go back to the driver.
-  if (!stitched_.settled() && !stitched_.settle(false)) return;
+  // A chunk that is still mapped where it was before, or where an sBlock was, would not go back to the driver.
+  auto settled = [this] { return retirement_.all_unmapped() && stitched_.settled(); };
+  if (!settled()) (void)settle(false);
+  if (!settled()) return;
   const Bytes page = supply_.page;
   const Address begin = round_down(at, page);
   const Address end = round_up(at + size, page);

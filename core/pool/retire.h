@@ -2,6 +2,7 @@
 // unmap: each span waits here for its ticket. `done` tells the owner of the addresses that nothing is mapped any more.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <vector>
@@ -50,6 +51,9 @@ class Retirement {
   }
 
   bool empty() const { return queue_.empty(); }
+  bool all_unmapped() const {  // what is left are tickets that nobody waits for with an address
+    return std::ranges::all_of(queue_, [](const Entry& entry) { return entry.spans.empty(); });
+  }
 
  private:
   struct Entry {

@@ -56,7 +56,7 @@ class Stitched {
   void keep_budget(const SBlock* except);  // StitchFree
   void drop_idle();
   bool settle(bool wait) { return retirement_.settle(wait); }
-  bool settled() const { return retirement_.empty(); }  // no chunk is mapped where a block was
+  bool settled() const { return retirement_.all_unmapped(); }  // no chunk is mapped where a block was
 
   void check() const;
 

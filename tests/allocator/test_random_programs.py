@@ -147,22 +147,23 @@ def random_step(client: Client, random: Random, stream_count: int, scale: int) -
 @pytest.mark.parametrize("stream_count", [2, 10, 40])
 def test_long_programs(options: str, capacity: int, limit: int | None, stream_count: int) -> None:
     client = Client(Lake(options, capacity=capacity, limit=limit))
-    run_long(client, stream_count, steps=6000)
+    run_long(client, stream_count, steps=6000, seed=stream_count)
     client.finish()
 
 
 @pytest.mark.parametrize("stream_count", [2, 10])
-def test_long_programs_that_cut_chunks(stream_count: int) -> None:
+@pytest.mark.parametrize("seed", [2, 5, 14, 18])
+def test_long_programs_that_cut_chunks(stream_count: int, seed: int) -> None:
     lake = Lake(capacity=64 * GIB, limit=8 * GIB)
     client = Client(lake)
     client.release(client.allocate(7 * GIB, 0))  # so that chunks are large
-    run_long(client, stream_count, steps=3000, scale=20)
+    run_long(client, stream_count, steps=800, seed=seed, scale=20)
     assert lake.own("cuts") > 0
     client.finish()
 
 
-def run_long(client: Client, stream_count: int, steps: int, scale: int = 1) -> None:
-    random = Random(stream_count)
+def run_long(client: Client, stream_count: int, steps: int, seed: int, scale: int = 1) -> None:
+    random = Random(seed)
     for step in range(steps):
         random_step(client, random, stream_count, scale)
         client.verify_released()
