@@ -14,10 +14,14 @@ class Store {
 
  public:
   [[gnu::always_inline]] T* make(const T& like) {
-    if (spare_ == nullptr) [[unlikely]]
-      add_block();
     Slot* slot = spare_;
-    spare_ = slot->next;
+    if (slot != nullptr) {
+      spare_ = slot->next;
+    } else {
+      if (unused_ == end_) [[unlikely]]
+        add_block();
+      slot = unused_++;
+    }
     return std::construct_at(&slot->object, like);
   }
 
@@ -29,7 +33,7 @@ class Store {
 
  private:
   union Slot {
-    Slot() : next(nullptr) {}
+    Slot() {}
     Slot* next;
     T object;
   };
@@ -37,12 +41,14 @@ class Store {
 
   void add_block() {
     const std::unique_ptr<Slot[]>& block = blocks_.emplace_back(new Slot[block_size]);
-    for (std::size_t i = 0; i + 1 < block_size; ++i) block[i].next = &block[i + 1];
-    spare_ = block.get();
+    unused_ = block.get();
+    end_ = unused_ + block_size;
   }
 
   std::vector<std::unique_ptr<Slot[]>> blocks_;
   Slot* spare_ = nullptr;
+  Slot* unused_ = nullptr;  // of the newest block, those that were never made
+  Slot* end_ = nullptr;
 };
 
 }  // namespace gmlake
