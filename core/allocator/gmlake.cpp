@@ -44,7 +44,7 @@ std::unique_ptr<Allocator> GMLakeAllocator::make(Driver& driver, const Options& 
 }
 
 GMLakeAllocator::GMLakeAllocator(Driver& driver, const Policy& policy) : supply_(driver, policy) {
-  if (supply_.page != 2 * MiB)
+  if (page_size % driver.granularity() != 0)
     throw DriverError("device " + std::to_string(driver.device()) + " maps memory in steps of " +
                       format_bytes(driver.granularity()) + "; GMLake needs a divisor of 2 MiB");
   ordinary_ = make_pool({});

@@ -47,7 +47,7 @@ Address GMLakeAllocator::climb(Pool& pool, Bytes rounded, Bytes size, Stream str
     if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;
   }
   // A part of what is asked may do: chunks that can move need new ones only where none of them fits.
-  const Bytes enough = round_up(rounded, supply_.page) + supply_.excess();
+  const Bytes enough = round_up(rounded, page_size) + supply_.excess();
   for (const Bytes part : {enough / 64, enough / 8, enough}) {
     ordinary_->trim(part);
     if (Address at = try_allocate(pool, rounded, size, stream); at != 0) return at;

@@ -25,9 +25,9 @@ constexpr std::size_t most_halvings = 6;
 GMLakeAllocator::Pool::Pool(Supply& supply, PoolId the_id, Address range, Bytes size, Bytes lake_size)
     : id(the_id),
       addresses{supply.ranges, range, size},
-      lake(supply, the_id, round_up(range, supply.page), lake_size),
+      lake(supply, the_id, round_up(range, page_size), lake_size),
       slabs(supply, lake, the_id, lake.arena().range() + lake_size,
-            round_down(range + size - lake.arena().range() - lake_size, supply.page)),
+            round_down(range + size - lake.arena().range() - lake_size, page_size)),
       small(supply, slabs) {}
 
 std::unique_ptr<GMLakeAllocator::Pool> GMLakeAllocator::make_pool(PoolId id) {

@@ -15,6 +15,7 @@ inline constexpr Bytes GiB = Bytes{1} << 30;
 inline constexpr Bytes TiB = Bytes{1} << 40;
 
 inline constexpr Bytes unit = 512;  // every block's size and address is a multiple, as in PyTorch's own allocator
+inline constexpr Bytes page_size = 2 * MiB;  // every chunk's size and address is a multiple: what the driver maps
 
 constexpr Bytes round_up(Bytes value, Bytes step) {
   return (value + step - 1) / step * step;

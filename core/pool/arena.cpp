@@ -9,9 +9,8 @@
 
 namespace gmlake {
 
-Arena::Arena(Address range, Bytes size, Bytes page)
-    : range_(range), size_(size), page_(page), page_shift_(std::countr_zero(page)), top_(range) {
-  reach(range + first_reach * page);
+Arena::Arena(Address range, Bytes size) : range_(range), size_(size), top_(range) {
+  reach(range + first_reach * page_size);
   Extent hole;
   hole.address = range;
   hole.size = size;
@@ -162,9 +161,9 @@ void Arena::settle_at(Address at, std::span<Chunk* const> run, Lane owner, const
     chunk->home = end;
     end += chunk->size;
   }
-  reach(end + page_);
+  reach(end + page_size);
   for (Chunk* chunk : run)
-    std::fill_n(chunks_.begin() + static_cast<std::ptrdiff_t>(page_of(chunk->home)), chunk->size / page_, chunk);
+    std::fill_n(chunks_.begin() + static_cast<std::ptrdiff_t>(page_of(chunk->home)), chunk->size / page_size, chunk);
   Extent* extent = covering(at);
   if (extent->address < at) extent = split(extent, at - extent->address);
   if (extent->end() > end) split(extent, end - at);
@@ -187,7 +186,7 @@ void Arena::leave(Chunk* chunk, Extent::State state) {
     if (!more) break;
     extent = next;
   }
-  std::fill_n(chunks_.begin() + static_cast<std::ptrdiff_t>(page_of(at)), chunk->size / page_, nullptr);
+  std::fill_n(chunks_.begin() + static_cast<std::ptrdiff_t>(page_of(at)), chunk->size / page_size, nullptr);
   chunk->home = 0;
 }
 
@@ -209,7 +208,7 @@ void Arena::link_after(Extent* extent, Extent* before) {
   else
     last_extent_ = extent;
   const std::size_t slot = slot_of(extent->address);
-  if (slot >= starts_.size()) reach(extent->address + page_);
+  if (slot >= starts_.size()) reach(extent->address + page_size);
   if (slot_of(before->address) != slot) {  // the first of its slot
     starts_[slot] = extent;
     occupied_[slot / word_bits] |= bit(slot);
@@ -259,16 +258,16 @@ Extent* Arena::join_previous(Extent* extent, Extent::State state) {
 }
 
 void Arena::reach(Address end) {
-  const std::size_t pages = page_of(std::min(end, range_ + size_) + page_ - 1);
+  const std::size_t pages = page_of(std::min(end, range_ + size_) + page_size - 1);
   if (pages <= chunks_.size()) return;
   const std::size_t wanted = std::max(pages, 2 * chunks_.size());
   chunks_.resize(wanted);
-  starts_.resize(wanted * page_ / slot_size);
+  starts_.resize(wanted * page_size / slot_size);
   occupied_.resize(starts_.size() / word_bits + 1);
   idle_.resize(occupied_.size() / region_slots + 1);
   seams_.resize(idle_.size());
   joints_.resize(idle_.size());
-  cells_.resize(wanted * page_ / large + 1);
+  cells_.resize(wanted * page_size / large + 1);
   for (auto& index : index_)
     if (index != nullptr) index->lowest.resize(cells_.size());
 }
@@ -291,7 +290,8 @@ void Arena::check() const {
         (is_joint(extent) && !noted(joints_)))
       fail("an idle extent, a seam or a joint is not in its bitmap", at);
     if (starting_at(at) != extent || covering(at + extent->size - 1) != extent) fail("the index of slots is wrong", at);
-    for (Address page = round_up(at - range_, page_) + range_; page < std::min(extent->end(), top_); page += page_)
+    for (Address page = round_up(at - range_, page_size) + range_; page < std::min(extent->end(), top_);
+         page += page_size)
       if ((chunk_at(page) != nullptr) != extent->mapped()) fail("mapped extents and chunks differ", page);
     if (extent->state == Extent::State::free) {
       Index& index = *index_[extent->owner];

@@ -23,7 +23,7 @@ namespace gmlake {
 
 class Arena {
  public:
-  Arena(Address range, Bytes size, Bytes page);
+  Arena(Address range, Bytes size);
 
   Address range() const { return range_; }
   Bytes size() const { return size_; }
@@ -116,7 +116,7 @@ class Arena {
   void check() const;  // throws BrokenInvariant
 
  private:
-  std::size_t page_of(Address address) const { return (address - range_) >> page_shift_; }
+  std::size_t page_of(Address address) const { return (address - range_) / page_size; }
   // Extents are looked up by slots of 1 MiB, in which hardly more than one begins: the blocks of an arena are larger.
   static constexpr Bytes slot_size = Bytes{1} << 20;
   std::size_t slot_of(Address address) const { return (address - range_) / slot_size; }
@@ -219,8 +219,6 @@ class Arena {
   void reach(Address end);                    // makes the page tables long enough
   Address range_;
   Bytes size_;
-  Bytes page_;
-  int page_shift_;  // a page is a power of two
   Extent* first_extent_ = nullptr;
   Extent* last_extent_ = nullptr;
   std::vector<Extent*> starts_;          // per slot: the first extent that begins in it

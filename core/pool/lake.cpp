@@ -12,14 +12,14 @@ Lake::Lake(Supply& supply, PoolId pool, Address range, Bytes size)
     : supply_(supply),
       pool_(pool),
       shared_(!pool),
-      arena_(range, size, supply.page),
+      arena_(range, size),
       stitched_(supply, arena_),
       retirement_(supply.chunks, supply.fences, [this](Address at, Bytes bytes) { arena_.bury(at, bytes); }) {}
 
 Lake::~Lake() {
   for (Address at = arena_.range(); at < arena_.top();) {
     Chunk* chunk = arena_.chunk_at(at);
-    at += chunk == nullptr ? supply_.page : chunk->size;
+    at += chunk == nullptr ? page_size : chunk->size;
     if (chunk == nullptr) continue;
     supply_.chunks.undo(chunk->home, chunk->size);
     supply_.chunks.destroy(chunk, pool_);
@@ -227,7 +227,7 @@ void Lake::each_gap(const Request& request, Bytes lack, Mixing mixing, Visit vis
 bool Lake::best_place(const Request& request, Bytes lack, Mixing mixing, Place& best) {
   bool found = false;
   each_gap(request, lack, mixing, [&](Gap& gap) {
-    const Window window = best_window(gap, request.size, supply_.page);
+    const Window window = best_window(gap, request.size);
     if (window.unmapped <= lack && (!found || window.unmapped < best.window.unmapped)) {
       found = true;
       best.gap.swap(gap);
@@ -241,7 +241,7 @@ bool Lake::best_place(const Request& request, Bytes lack, Mixing mixing, Place& 
 std::vector<Lake::Place> Lake::places(const Request& request) {
   std::vector<Place> result;
   each_gap(request, request.size, Mixing::any, [&](const Gap& gap) {
-    result.push_back({gap, best_window(gap, request.size, supply_.page)});
+    result.push_back({gap, best_window(gap, request.size)});
     return true;
   });
   std::ranges::stable_sort(result, {}, [](const Place& place) { return place.window.unmapped; });
@@ -263,7 +263,7 @@ std::vector<Lake::Donor> Lake::donors(Bytes& splinters) const {
     for (; extent != nullptr && extent->state == Extent::State::free; extent = extent->next) end = extent->end();
     const std::size_t first = result.size();
     Bytes left = end - begin;
-    for (Address at = round_up(begin, supply_.page); at < end;) {
+    for (Address at = round_up(begin, page_size); at < end;) {
       Chunk* chunk = arena_.chunk_at(at);
       const Address chunk_end = chunk->home + chunk->size;
       if (chunk->home >= begin && chunk_end <= end) {

@@ -29,14 +29,13 @@ void Lake::cut_edges(Address at, Bytes size) {
   auto settled = [this] { return retirement_.all_unmapped() && stitched_.settled(); };
   if (!settled()) (void)settle(false);
   if (!settled()) return;
-  const Bytes page = supply_.page;
-  const Address begin = round_down(at, page);
-  const Address end = round_up(at + size, page);
-  const Address shared_page = much_is_lost() ? round_down(at + size, page) : end;
+  const Address begin = round_down(at, page_size);
+  const Address end = round_up(at + size, page_size);
+  const Address shared_page = much_is_lost() ? round_down(at + size, page_size) : end;
   for (const auto& [low, high] : {std::pair(begin, begin), std::pair(shared_page, end)}) {
     Chunk* chunk = arena_.chunk_at(low);
     if (chunk == nullptr || chunk->aliases > 0) continue;
-    if (chunk->home == low && (high == low || chunk->size == page)) continue;
+    if (chunk->home == low && (high == low || chunk->size == page_size)) continue;
     if (!arena_.is_free(at, size) || !arena_.is_free(chunk->home, chunk->size)) continue;
     Clock clock;
     arena_.merge_clocks(chunk->home, chunk->size, clock);

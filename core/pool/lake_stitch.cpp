@@ -36,7 +36,7 @@ Address Lake::plan_growth(const Request& request, Bytes lack, Mixing mixing) {
     while (first->previous != nullptr && may_use(first->previous, request.lane, mixing)) first = first->previous;
     const bool after_hole = first->previous != nullptr && first->previous->state == Extent::State::hole;
     if (!after_hole && end->address - first->address < size) {
-      const Void rest{end->address, round_up(first->address + size, supply_.page) - end->address, end->size};
+      const Void rest{end->address, round_up(first->address + size, page_size) - end->address, end->size};
       if (rest.need > std::min(lack, rest.room)) return 0;
       fill({&rest, 1}, {}, chunk, 0, bench_.plan);
       return first->address;
@@ -44,7 +44,7 @@ Address Lake::plan_growth(const Request& request, Bytes lack, Mixing mixing) {
   }
   const auto& [gap, window] = bench_.place;
   if (!best_place(request, lack, mixing, bench_.place)) return 0;
-  voids(gap, window, size, supply_.page, bench_.voids);
+  voids(gap, window, size, bench_.voids);
   fill(bench_.voids, {}, chunk, 0, bench_.plan);
   return window.at;
 }
@@ -100,8 +100,8 @@ std::optional<Lake::Move> Lake::plan(const Request& request, Bytes fresh) {
   fresh = std::min(fresh, supply_.room());
   const std::vector<Donor> all = donors();
   for (const auto& [gap, window] : places(request)) {
-    const Address from = round_down(window.at, supply_.page);
-    const Address to = round_up(window.at + size, supply_.page);
+    const Address from = round_down(window.at, page_size);
+    const Address to = round_up(window.at + size, page_size);
     Move move{.at = window.at, .donors = {}, .pieces = {}};
     std::vector<Bytes> sizes;
     Bytes within_reach = fresh;
@@ -112,7 +112,7 @@ std::optional<Lake::Move> Lake::plan(const Request& request, Bytes fresh) {
       within_reach += donor.chunk->size;
     }
     if (window.unmapped > within_reach) continue;  // without pieces, which are many for a request beyond the device
-    voids(gap, window, size, supply_.page, bench_.voids);
+    voids(gap, window, size, bench_.voids);
     fill(bench_.voids, sizes, supply_.chunk_size(size), std::min(fresh, supply_.allowance(size)), move.pieces);
     Bytes created = 0;
     for (const Placement& piece : move.pieces)
@@ -234,7 +234,7 @@ bool Lake::trim(Bytes enough) {
 Chunk* Lake::lend_page(Address to, Stream stream) {
   for (const Donor& donor : donors()) {
     Chunk* chunk = donor.chunk;
-    if (chunk->size != supply_.page || chunk->aliases > 0) continue;
+    if (chunk->size != page_size || chunk->aliases > 0) continue;
     const Address at = chunk->home;
     Clock clock;
     arena_.merge_clocks(at, chunk->size, clock);

@@ -9,7 +9,7 @@ namespace gmlake {
 Slabs::~Slabs() {
   for (Page& page : pages_) {
     if (page.chunk == nullptr) continue;
-    supply_.chunks.undo(page.at, supply_.page);
+    supply_.chunks.undo(page.at, page_size);
     supply_.chunks.destroy(page.chunk, pool_);
   }
 }
@@ -28,11 +28,11 @@ Address Slabs::take(Stream stream) {
 
   const bool reuse = !vacant_.empty();
   const std::size_t place = reuse ? vacant_.back() : pages_.size();
-  const Address at = range_ + place * supply_.page;
+  const Address at = range_ + place * page_size;
   if (!contains(at)) return 0;
   Chunk* chunk = nullptr;
   const std::span one(&chunk, 1);
-  if (supply_.room() < supply_.page || !supply_.chunks.create(supply_.page, PoolKind::small, pool_, one)) {
+  if (supply_.room() < page_size || !supply_.chunks.create(page_size, PoolKind::small, pool_, one)) {
     chunk = shared() ? lake_.lend_page(at, stream) : nullptr;
   } else if (!supply_.chunks.map_run(at, one)) {
     supply_.chunks.destroy(chunk, pool_);
@@ -40,7 +40,7 @@ Address Slabs::take(Stream stream) {
   }
   if (chunk == nullptr) return 0;
   supply_.chunks.change_kind(chunk, PoolKind::small);
-  supply_.journal.note(JournalEntry::Action::map, at, supply_.page, stream);
+  supply_.journal.note(JournalEntry::Action::map, at, page_size, stream);
   chunk->home = at;
   if (reuse)
     vacant_.pop_back();
@@ -70,8 +70,8 @@ void Slabs::trim() {
 }
 
 bool Slabs::discard(Page& page) {
-  if (!supply_.chunks.unmap(page.at, supply_.page)) return false;
-  supply_.journal.note(JournalEntry::Action::unmap, page.at, supply_.page, 0);
+  if (!supply_.chunks.unmap(page.at, page_size)) return false;
+  supply_.journal.note(JournalEntry::Action::unmap, page.at, page_size, 0);
   supply_.chunks.destroy(page.chunk, pool_);
   page.chunk = nullptr;
   vacant_.push_back(number(page.at));

@@ -25,9 +25,9 @@ class Slabs {
 
   template <typename Visit>
   void each_spare(Visit visit) const {
-    for (std::size_t spare : spares_) visit(pages_[spare].at, supply_.page);
+    for (std::size_t spare : spares_) visit(pages_[spare].at, page_size);
   }
-  Bytes bytes() const { return (pages_.size() - vacant_.size()) * supply_.page; }
+  Bytes bytes() const { return (pages_.size() - vacant_.size()) * page_size; }
   void check() const;
 
  private:
@@ -38,7 +38,7 @@ class Slabs {
     Clock clock;  // of the last uses, while it is a spare
   };
   bool shared() const { return !pool_; }
-  std::size_t number(Address at) const { return (at - range_) / supply_.page; }
+  std::size_t number(Address at) const { return (at - range_) / page_size; }
   bool discard(Page& page);
 
   Supply& supply_;

@@ -11,8 +11,7 @@ SmallPool::~SmallPool() = default;
 
 SmallPool::Shelf& SmallPool::look_up(Stream stream) {
   auto& entry = by_stream_[stream];
-  if (entry == nullptr)
-    entry.reset(new Shelf{stream, supply_.fences.lane(stream), Bins<Block>(supply_.page / unit + 1)});
+  if (entry == nullptr) entry.reset(new Shelf{stream, supply_.fences.lane(stream), Bins<Block>(page_size / unit + 1)});
   last_ = entry.get();
   return *last_;
 }
@@ -34,8 +33,8 @@ Address SmallPool::allocate(Bytes size, Bytes requested, Stream stream) {
 bool SmallPool::allocate_at(Address at, Bytes size, Bytes requested, Stream stream) {
   const std::size_t page = page_of(at);
   if (page >= slab_at_.size() || slab_at_[page] == nullptr) {
-    if (!slabs_.take_at(slabs_.range() + page * supply_.page)) return false;
-    put_slab(shelf(stream), slabs_.range() + page * supply_.page);
+    if (!slabs_.take_at(slabs_.range() + page * page_size)) return false;
+    put_slab(shelf(stream), slabs_.range() + page * page_size);
   }
   Slab& slab = *slab_at_[page];
   const std::size_t place = (at - slab.address) / unit;
@@ -119,7 +118,7 @@ bool SmallPool::add_slab(Shelf& shelf) {
 }
 
 void SmallPool::put_slab(Shelf& shelf, Address address) {
-  if (spare_.empty()) spare_.push_back(std::make_unique<Slab>(supply_.page / unit));
+  if (spare_.empty()) spare_.push_back(std::make_unique<Slab>(page_size / unit));
   std::unique_ptr<Slab> slab = std::move(spare_.back());
   spare_.pop_back();
   slab->address = address;

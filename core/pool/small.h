@@ -36,8 +36,7 @@ class SmallPool {
     Bytes bytes() const { return size * unit; }
   };
 
-  SmallPool(Supply& supply, Slabs& slabs)
-      : supply_(supply), slabs_(slabs), page_shift_(std::countr_zero(supply.page)) {}
+  SmallPool(Supply& supply, Slabs& slabs) : supply_(supply), slabs_(slabs) {}
   ~SmallPool();
 
   Address allocate(Bytes size, Bytes requested, Stream stream);  // 0: no room
@@ -61,7 +60,7 @@ class SmallPool {
   struct Shelf;  // the free blocks of one stream
   Shelf& shelf(Stream stream);
   Shelf& look_up(Stream stream);
-  std::size_t page_of(Address address) const { return (address - slabs_.range()) >> page_shift_; }
+  std::size_t page_of(Address address) const { return (address - slabs_.range()) / page_size; }
   bool add_slab(Shelf& shelf);
   void put_slab(Shelf& shelf, Address page);
   Block* split(Block* block, std::size_t units);  // keeps the front, returns the rest; neither is in a bin
@@ -72,7 +71,6 @@ class SmallPool {
 
   Supply& supply_;
   Slabs& slabs_;
-  const int page_shift_;  // a page is a power of two
   std::unordered_map<Stream, std::unique_ptr<Shelf>> by_stream_;
   std::vector<std::unique_ptr<Slab>> slab_at_;  // by page of the slabs' range
   std::vector<std::unique_ptr<Slab>> spare_;    // without a page

@@ -26,12 +26,11 @@ struct Supply {
   Supply(Driver& the_driver, const Policy& the_policy)
       : driver(the_driver),
         policy(the_policy),
-        page(round_up(2 * MiB, the_driver.granularity())),
-        chunk_limit(std::clamp(round_down(device_bytes(the_driver) / 2500, page), page, the_policy.chunk_limit)) {}
+        chunk_limit(
+            std::clamp(round_down(device_bytes(the_driver) / 2500, page_size), page_size, the_policy.chunk_limit)) {}
 
   Driver& driver;
   const Policy policy;
-  const Bytes page;
   // When memory is short, what is lost lies in chunks that are partly in use, a few dozen of them: together they must
   // stay below a percent of the device.
   const Bytes chunk_limit;
@@ -57,7 +56,7 @@ struct Supply {
   Bytes room() {
     const Bytes reserved = chunks.reserved();
     const Bytes free = device_has_.free_beside(reserved, driver);
-    const Bytes room = round_down(std::min(free, limit > reserved ? limit - reserved : 0), page);
+    const Bytes room = round_down(std::min(free, limit > reserved ? limit - reserved : 0), page_size);
     tight = room < reserved / 3;
     scarce = room < reserved / 5;
     const auto surely = static_cast<double>(reserved - reserved / 700);  // more than a chunk that was rounded up
@@ -85,7 +84,7 @@ struct Supply {
   // but for the largest of requests.
   Bytes chunk_size(Bytes request) const {
     const Bytes most = std::max(request / 64, std::min(chunks.reserved() / 1100, 16 * MiB));
-    return std::clamp(round_down(std::min(request / 8, most), page), page, chunk_limit);
+    return std::clamp(round_down(std::min(request / 8, most), page_size), page_size, chunk_limit);
   }
 
  private:

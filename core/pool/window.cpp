@@ -9,14 +9,14 @@ namespace gmlake {
 namespace {
 
 // The bytes, in whole pages, that [at, end) lacks in this piece.
-Bytes lacking(const GapPiece& piece, Address at, Address end, Bytes page) {
+Bytes lacking(const GapPiece& piece, Address at, Address end) {
   if (piece.mapped) return 0;
-  return round_up(std::min(end, piece.end()), page) - round_down(std::max(at, piece.at), page);
+  return round_up(std::min(end, piece.end()), page_size) - round_down(std::max(at, piece.at), page_size);
 }
 
 }  // namespace
 
-Window best_window(const Gap& gap, Bytes size, Bytes page) {
+Window best_window(const Gap& gap, Bytes size) {
   Window best{0, std::numeric_limits<Bytes>::max()};
   auto consider = [&](Address at, Bytes unmapped) {
     if (unmapped < best.unmapped || (unmapped == best.unmapped && at < best.at)) best = {at, unmapped};
@@ -28,7 +28,7 @@ Window best_window(const Gap& gap, Bytes size, Bytes page) {
   for (auto piece = gap.begin(), last = piece; gap.back().end() - piece->at >= size; ++piece) {
     const Address end = piece->at + size;
     while (last->end() < end) inside += whole(*last++);
-    consider(piece->at, inside + lacking(*last, piece->at, end, page));
+    consider(piece->at, inside + lacking(*last, piece->at, end));
     if (piece == last)
       ++last;
     else
@@ -41,18 +41,18 @@ Window best_window(const Gap& gap, Bytes size, Bytes page) {
     if (piece->end() - gap.front().at < size) continue;
     const Address at = piece->end() - size;
     while (first->end() <= at) inside -= whole(*++first);
-    consider(at, inside + lacking(*first, at, piece->end(), page));
+    consider(at, inside + lacking(*first, at, piece->end()));
   }
   return best;
 }
 
-void voids(const Gap& gap, const Window& window, Bytes size, Bytes page, std::vector<Void>& result) {
+void voids(const Gap& gap, const Window& window, Bytes size, std::vector<Void>& result) {
   result.clear();
   const Address end = window.at + size;
   for (const GapPiece& piece : gap) {
     if (piece.mapped || piece.end() <= window.at || piece.at >= end) continue;
-    const Address from = round_down(std::max(window.at, piece.at), page);
-    result.push_back({from, round_up(std::min(end, piece.end()), page) - from, piece.end() - from});
+    const Address from = round_down(std::max(window.at, piece.at), page_size);
+    result.push_back({from, round_up(std::min(end, piece.end()), page_size) - from, piece.end() - from});
   }
 }
 

@@ -26,7 +26,7 @@ struct Window {
 };
 
 // The window of `size` bytes with the fewest unmapped bytes; the lowest of equals. The gap must be large enough.
-Window best_window(const Gap& gap, Bytes size, Bytes page);
+Window best_window(const Gap& gap, Bytes size);
 
 // A part of a window that has no memory: `need` bytes from `at` on, of which up to `room` may be filled.
 struct Void {
@@ -34,7 +34,7 @@ struct Void {
   Bytes need = 0;
   Bytes room = 0;
 };
-void voids(const Gap& gap, const Window& window, Bytes size, Bytes page, std::vector<Void>& result);
+void voids(const Gap& gap, const Window& window, Bytes size, std::vector<Void>& result);
 
 // What goes where: a chunk that moves (by its number among the donors), or chunks to be created, side by side.
 struct Placement {
