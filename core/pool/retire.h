@@ -51,7 +51,7 @@ class Retirement {
   }
 
   bool empty() const { return queue_.empty(); }
-  bool all_unmapped() const {  // what is left are tickets that nobody waits for with an address
+  bool all_unmapped() const {  // what is left, if anything, are tickets without addresses
     return std::ranges::all_of(queue_, [](const Entry& entry) { return entry.spans.empty(); });
   }
 
