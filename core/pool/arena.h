@@ -3,7 +3,7 @@
 // itself finds the same layout again. Requests of 32 MiB and more take the lowest address that fits: first fit packs
 // what lives long at the bottom and leaves the large runs at the top. Smaller ones take the best fit, so that they fill
 // the gaps. The arena knows which chunk is at home where, but calls no driver and decides nothing about growing,
-// stitching or waiting: the allocator does.
+// stitching or waiting: the lake does.
 #pragma once
 
 #include <array>

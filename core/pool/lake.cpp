@@ -76,6 +76,7 @@ Address Lake::take_known(SBlock* block, const Request& request) {
   if (!stitched_.usable(block, clock) || !supply_.fences.wait(clock, request.stream)) return 0;
   stitched_.activate(block, request.lane, recall_.now());
   block->requested = request.requested;
+  ++reused_;
   ++supply_.statistics.sblock_hits;
   return block->address;
 }

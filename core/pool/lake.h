@@ -1,7 +1,7 @@
 // Large blocks: one arena for all streams, and the ways to find room in it, from free of charge to expensive:
 //
 //   again     the place that the request had at the same point of an earlier step      (S1: no driver call)
-//   own       the lowest free space of the stream's lane that fits                     (S1, S2)
+//   own       free space of the stream's lane, as the arena prefers it                 (S1, S2)
 //   known     an sBlock that was stitched for this size before                         (S1)
 //   borrow    the free space of another lane, or of several side by side, if their work has surely finished
 //   grow      create what is missing, while reserved stays near peak active
@@ -107,7 +107,7 @@ class Lake {
   };
   // Are sBlocks found again? Beyond the first 200, at least two must have been for each one that is made: a program
   // whose layout differs in every step would make them for nothing, and each maps all that it serves.
-  bool aliasing_pays() const { return aliased_ < 200 + supply_.statistics.sblock_hits / 2; }
+  bool aliasing_pays() const { return aliased_ < 200 + reused_ / 2; }
   // What free space a window may use: what can be used at once; the lane's own besides, behind a fence; anybody's.
   enum class Mixing : std::uint8_t { settled, own, any };
   static constexpr Address anywhere = std::numeric_limits<Address>::max();
@@ -176,6 +176,7 @@ class Lake {
   Retirement retirement_;
   Recall recall_;
   std::int64_t aliased_ = 0;     // sBlocks that were made
+  std::int64_t reused_ = 0;      // requests that were served by one
   bool splintered_ = false;      // a part of the memory that counts was free in chunks that are partly in use
   std::int64_t cuts_ = 0;        // chunks that were cut in two because memory was scarce
   std::int64_t early_cuts_ = 0;  // because more was reserved than the target allows

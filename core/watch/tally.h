@@ -41,10 +41,9 @@ class Tally {
   void postpone(PoolKind kind, Bytes bytes, Bytes requested) { linger(kind, 1, bytes, requested); }
   void settle(PoolKind kind, Bytes bytes, Bytes requested) { linger(kind, -1, bytes, requested); }
 
-  Bytes allocated() const {  // bytes that the client has
-    return static_cast<Bytes>(sides_[0].active[all_bytes] + sides_[1].active[all_bytes]);
-  }
-  Bytes allocated_large() const { return static_cast<Bytes>(sides_[1].active[all_bytes]); }
+  // Bytes that the client has: all, and in large blocks.
+  Bytes allocated() const { return sides_[0].allocated() + sides_[1].allocated(); }
+  Bytes allocated_large() const { return sides_[1].allocated(); }
   Bytes active() const;      // all the client has, and what lingers
   Bytes high_water() const;  // the most it ever was, whichever peaks were reset
 
@@ -72,6 +71,7 @@ class Tally {
     Amounts lingering{};  // active, but no longer the client's
     Amounts before{};     // active and lingering when the sums began
     Amounts lingering_before{};
+    Bytes allocated() const { return static_cast<Bytes>(active[all_bytes] - lingering[all_bytes]); }
   };
 
   Side& side(PoolKind kind) { return sides_[kind == PoolKind::large]; }
