@@ -16,6 +16,9 @@ QUESTION = "How fast is a malloc+free pair that is served from the cache, and wi
 FEW, SOME, MANY = 10, 1_000, 20_000
 SIZES = {"small": "512 B to 64 KiB", "large": "1 to 16 MiB", "huge": "64 MiB"}
 THREADS = (1, 2, 4, 8)
+# In a turn every block moves at least so often: it begins by fetching again what other contenders took out of the
+# caches, and that is no part of the question.
+MOVES = 50
 OURS, YARDSTICK = "gmlake", "ordered-set"
 Turns = dict[str, list[float]]  # nanoseconds per pair, of every contender in every turn
 
@@ -66,7 +69,7 @@ def answer(quick: bool) -> Answer:
 def measure(program: Path, contents: Contents, threads: int, repeats: int, pairs: int) -> Turns:
     """Let the contenders take turns. What calls the driver is not served from the cache: an error."""
     contenders = [OURS, YARDSTICK, "caching", *(["glibc"] if contents.kind == "small" else [])]
-    numbers = map(str, (*contents, threads, repeats, pairs))
+    numbers = map(str, (*contents, threads, repeats, max(pairs, MOVES * contents.moving)))
     done = subprocess.run([program, *numbers, *contenders], capture_output=True, text=True, check=True)
     turns: Turns = {}
     for line in done.stdout.splitlines():

@@ -9,8 +9,8 @@
 namespace gmlake {
 
 struct ExpandableSegment final : Segment {
-  ExpandableSegment(Address range, Bytes range_size, Bytes page_size, Stream its_stream, BlockPool& its_pool)
-      : Segment(range, range_size, its_stream, its_pool), page(page_size) {}
+  ExpandableSegment(Address range, Bytes range_size, Bytes its_page, Stream its_stream, BlockPool& its_pool)
+      : Segment(range, range_size, its_stream, its_pool), page(its_page) {}
 
   bool expandable() const override { return true; }
   Status give_back(Driver& driver) override;  // unmaps what is mapped and frees the range

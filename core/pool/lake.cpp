@@ -17,12 +17,16 @@ Lake::Lake(Supply& supply, PoolId pool, Address range, Bytes size)
       retirement_(supply.chunks, supply.fences, [this](Address at, Bytes bytes) { arena_.bury(at, bytes); }) {}
 
 Lake::~Lake() {
-  for (Address at = arena_.range(); at < arena_.top();) {
-    Chunk* chunk = arena_.chunk_at(at);
-    at += chunk == nullptr ? page_size : chunk->size;
-    if (chunk == nullptr) continue;
-    supply_.chunks.undo(chunk->home, chunk->size);
-    supply_.chunks.destroy(chunk, pool_);
+  for (Address at = arena_.range(); at < arena_.top(); at += page_size) {
+    const Address begin = at;
+    while (const Chunk* chunk = arena_.chunk_at(at)) at += chunk->size;
+    if (at == begin) continue;
+    supply_.chunks.undo(begin, at - begin);
+    for (Address home = begin; home < at;) {
+      Chunk* chunk = arena_.chunk_at(home);
+      home += chunk->size;
+      supply_.chunks.destroy(chunk, pool_);
+    }
   }
 }
 
