@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from gmlake.errors import UserError
 from gmlake.trace import Trace, TraceError, placement, read_snapshot, read_trace, write_trace
 from gmlake.trace.formats import npz, rmm, snapshot
+from gmlake.trace.trace import MAX_EVENTS
 
 MakeFile = Callable[[str, bytes], Path]
 MakeTrace = Callable[..., Trace]
@@ -43,6 +45,8 @@ def test_missing_empty_and_not_a_file(tmp_path: Path, make_file: MakeFile) -> No
     assert "is empty" in refused(make_file("empty", b""))
     assert "is empty" in refused(make_file("empty.gz", gzip.compress(b"")))
     assert "is not a file" in refused(tmp_path)
+    with pytest.raises(TraceError, match="a trace has no name"):
+        read_trace("")
     os.mkfifo(tmp_path / "pipe")
     assert "is not a file" in refused(tmp_path / "pipe")
 
@@ -208,6 +212,18 @@ def test_npz_members_that_lie(make_file: MakeFile) -> None:
             for name in ("kind", "id", "size", "stream"):
                 forged.writestr(f"{name}.npy", content)
         refused(make_file("forged.npz", out.getvalue()))
+
+
+def test_npz_of_too_many_events_is_not_unpacked() -> None:
+    out = io.BytesIO()
+    np.savez_compressed(out, kind=np.zeros(MAX_EVENTS + 1, np.uint8))
+    tracemalloc.start()
+    try:
+        with pytest.raises(TraceError, match=f"{MAX_EVENTS + 1} events are more than the {MAX_EVENTS}"):
+            npz.read(out.getvalue(), "t", None)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @settings(max_examples=200)

@@ -114,6 +114,12 @@ def _contradiction(event: int, kind: int, key: int, known: bool) -> str:
     return f"event {event} {verb} {name}, which {state}"
 
 
+def check_events(count: int) -> None:
+    """Refuse more events than a trace may have."""
+    if count > MAX_EVENTS:
+        raise TraceError(f"{count} events are more than the {MAX_EVENTS} that are supported")
+
+
 def build(
     rows: Rows,
     *,
@@ -126,8 +132,7 @@ def build(
     call_sites: CallSites | None = None,
 ) -> Trace:
     """A valid Trace from a file's rows; allocations of size zero disappear with all that refers to them."""
-    if len(rows) > MAX_EVENTS:
-        raise TraceError(f"{len(rows)} events are more than the {MAX_EVENTS} that are supported")
+    check_events(len(rows))
     made_by = pair(rows.kind, rows.key)
     absurd = np.flatnonzero((rows.kind == Kind.ALLOCATE) & ((rows.size < 0) | (rows.size > MAX_SIZE)))
     if len(absurd):

@@ -15,12 +15,11 @@ import zlib
 import numpy as np
 import numpy.typing as npt
 
-from gmlake.trace.building import Rows, build, whole_numbers
+from gmlake.trace.building import Rows, build, check_events, whole_numbers
 from gmlake.trace.errors import TraceError
-from gmlake.trace.trace import MAX_EVENTS, Kind, Trace
+from gmlake.trace.trace import Kind, Trace
 
 _COLUMNS = ("kind", "id", "size", "stream")
-_MAX_NPY_HEADER = 1 << 12
 # What zipfile raises for damaged archives, in one version of Python or another.
 _DAMAGE = (
     zipfile.BadZipFile,
@@ -80,19 +79,18 @@ def _column(archive: zipfile.ZipFile, column: str) -> npt.NDArray[np.generic]:
         raise TraceError(f"lacks the column {column}, expected {', '.join(_COLUMNS)}") from None
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise TraceError(f"packs column {column} in a way that numpy does not")
-    if member.file_size > MAX_EVENTS * 8 + _MAX_NPY_HEADER:
-        raise TraceError(f"claims {member.file_size} bytes for column {column}, more than {MAX_EVENTS} events")
-    content = io.BytesIO(archive.read(member))
-    try:
-        version = np.lib.format.read_magic(content)
-        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = header(content)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
-        raise TraceError(f"has a column {column} that is not a numpy array") from error
-    body = content.read()
-    if dtype.hasobject or dtype.kind not in "iub" or len(shape) != 1 or shape[0] * dtype.itemsize != len(body):
-        raise TraceError(f"column {column} is {dtype}{list(shape)}, expected whole numbers, one per event")
-    return np.frombuffer(body, dtype=dtype)
+    with archive.open(member) as content:
+        try:
+            version = np.lib.format.read_magic(content)
+            header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = header(content)
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+            raise TraceError(f"has a column {column} that is not a numpy array") from error
+        meant = shape[0] * dtype.itemsize if len(shape) == 1 else -1
+        if dtype.hasobject or dtype.kind not in "iub" or content.tell() + meant != member.file_size:
+            raise TraceError(f"column {column} is {dtype}{list(shape)}, expected whole numbers, one per event")
+        check_events(shape[0])  # before they are unpacked
+        return np.frombuffer(content.read(), dtype=dtype)
 
 
 def write(trace: Trace) -> bytes:
