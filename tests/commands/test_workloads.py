@@ -132,9 +132,10 @@ def test_bad_input_is_one_sentence(cli: Cli, arguments: list[str], complaint: st
 
 def test_a_page_without_a_place_is_left_alone(cli: Cli, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("mine")
-    assert_refused(cli("workloads", "run", "tiny", "--markdown", page), "has no place for results; put the lines")
-    assert page.read_text() == "mine"
+    for text, complaint in (("mine", "has no place for results; put the lines"), ("\xe9", "it is no UTF-8 text")):
+        page.write_text(text, encoding="latin-1")
+        assert_refused(cli("workloads", "run", "tiny", "--markdown", page), complaint)
+        assert page.read_text(encoding="latin-1") == text
 
 
 def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path: Path) -> None:

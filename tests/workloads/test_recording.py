@@ -45,6 +45,8 @@ def test_a_recording_is_the_bundled_trace(tmp_path: Path) -> None:
     for workload, recorded in zip(chosen, sorted(outcome.recorded, key=lambda r: r.id), strict=True):
         assert (tmp_path / workload.file_name).read_bytes() == (BUNDLED / workload.file_name).read_bytes()
         assert recorded.peak_reserved == known[recorded.id]["peak_reserved"]
+    with (tmp_path / "manifest.jsonl").open("ab") as manifest:
+        manifest.write(b"\xff}\n")  # damaged: the others are known all the same
     before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     again = record_all(chosen, tmp_path, 2, False, ignore)
     assert (again.recorded, again.kept) == ([], [workload.id for workload in chosen])

@@ -74,3 +74,10 @@ def test_a_folder_that_cannot_hold_them_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"results cannot be kept in .*; choose another with --state"):
         Kept(tmp_path / "file" / "state")
+
+
+def test_damaged_lines_are_skipped(tmp_path: Path) -> None:
+    run(TINY[:1], PAIR[:1], QUICKLY, Kept(tmp_path))
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(b"\xff\xfe junk\n")
+    run(TINY[:1], PAIR[:1], QUICKLY, Kept(tmp_path), elsewhere=refuse)  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -178,12 +179,16 @@ def canonical(trace: Trace) -> Trace:
 
 
 def read_manifest(folder: Path) -> dict[str, dict[str, Any]]:
-    """The last line about every workload."""
+    """The last line about every workload; a line that is damaged, as by a run that was killed, is skipped."""
     path = folder / MANIFEST
     if not path.exists():
         return {}
-    entries = [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
-    return {entry["id"]: entry for entry in entries}
+    entries: dict[str, dict[str, Any]] = {}
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        with suppress(ValueError, TypeError, KeyError):
+            entry = json.loads(line)
+            entries[entry["id"]] = entry
+    return entries
 
 
 def add_to_manifest(folder: Path, recorded: Recorded) -> None:

@@ -42,12 +42,12 @@ class Kept:
     """The results of a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Read what is there; a line that was cut off when a run was killed is skipped."""
+        """Read what is there; a line that is damaged, as by a run that was killed, is skipped."""
         self._path = folder / FILE
         self._results: dict[str, Result] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            text = self._path.read_text() if self._path.exists() else ""
+            text = self._path.read_text(encoding="utf-8", errors="replace") if self._path.exists() else ""
         except OSError as error:
             raise UserError(
                 f"results cannot be kept in {folder}: {error.strerror}; choose another with --state"
