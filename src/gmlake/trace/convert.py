@@ -11,7 +11,7 @@ from gmlake.hints import mention_devices, operand
 from gmlake.output import check_target
 from gmlake.trace.errors import TraceError
 from gmlake.trace.excerpt import keep_iterations
-from gmlake.trace.reading import format_to_write, read_trace, write_trace
+from gmlake.trace.reading import about, format_to_write, read_trace, write_trace
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,9 @@ def convert(
     trace = read_trace(source, device=device)
     mention_devices([trace])
     if iterations is not None:
-        trace = keep_iterations(trace, parse_iterations(iterations))
+        numbers = parse_iterations(iterations)
+        with about(source):
+            trace = keep_iterations(trace, numbers)
     left_out = write_trace(trace, output, form.name, force=force)
     return Conversion(
         output=str(output),

@@ -32,8 +32,12 @@ def keep_iterations(trace: Trace, numbers: Sequence[int]) -> Trace:
     partner = _partners(refers, made[trace.id[refers]], bounds, parts)
     lost = np.flatnonzero((partner < 0) | (trace.kind[partner] != Kind.ALLOCATE))
     if len(lost):
-        event = int(refers[lost[0]])
-        raise TraceError(f"event {event} has no partner in these iterations: keep the one before it as well")
+        event = refers[lost[0]]
+        there, then = np.searchsorted(bounds, (event, made[trace.id[event]]), side="right") - 2
+        raise TraceError(
+            f"iteration {there} refers to what iteration {then} allocated, and nothing that is kept takes its part: "
+            f"keep all before it as well, as in --iterations 0-{max(numbers)}"
+        )
     key[refers] = trace.id[partner]
     handles = np.asarray(trace.streams, dtype=np.int64)
     everything = Rows(

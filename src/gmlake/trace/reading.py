@@ -41,7 +41,7 @@ def read_trace(source: str | Path, *, device: int | None = None, find_marks: boo
     are recorded they are looked for in the trace itself, unless `find_marks` is false.
     """
     path = _resolve(source)
-    with _about(path):
+    with about(path):
         data = _load(path)
         form = next((row for row in READABLE if row.sniff is not None and row.sniff(data)), None)
         if form is None or form.read is None:
@@ -69,7 +69,7 @@ def names_of(sources: Sequence[str | Path]) -> list[str]:
 def read_snapshot(source: str | Path, *, device: int | None = None) -> tuple[dict[str, Any], int]:
     """A memory snapshot as PyTorch wrote it, and the device asked for, or the one with most events."""
     path = _resolve(source)
-    with _about(path):
+    with about(path):
         data = _load(path)
         if not snapshot.sniff(data):
             raise TraceError("is not a memory snapshot")
@@ -99,7 +99,7 @@ def format_names() -> list[str]:
 
 
 @contextmanager
-def _about(path: Path) -> Iterator[None]:
+def about(path: str | Path) -> Iterator[None]:
     """Errors inside are about this file."""
     try:
         yield
@@ -111,7 +111,10 @@ def _about(path: Path) -> Iterator[None]:
 
 def _losses(trace: Trace, form: Format) -> list[str]:
     counts = {kind: int((trace.kind == kind).sum()) for kind in Kind if kind not in form.holds}
-    return [f"{count} {kind.name.lower()} events" for kind, count in counts.items() if count]
+    lost = [f"{count} {kind.name.lower()} events" for kind, count in counts.items() if count]
+    if not form.annotated:
+        lost += ["call sites"] * (trace.call_sites is not None) + ["times"] * (trace.time_us is not None)
+    return lost
 
 
 def format_to_write(path: Path, to: str | None) -> Format:
@@ -130,6 +133,8 @@ def format_to_write(path: Path, to: str | None) -> Format:
 
 
 def _resolve(source: str | Path) -> Path:
+    if source == "":
+        raise TraceError("a trace has no name: expected a file or the name of a bundled trace")
     path = Path(source)
     if isinstance(source, str) and source in bundled_names() and not path.is_file():
         return bundled_path(source)

@@ -27,11 +27,20 @@ class Format:
     read: Callable[[bytes, str, int | None], Trace] | None = None
     write: Callable[[Trace], bytes] | None = None
     holds: frozenset[Kind] = _ALL_KINDS  # kinds of events that survive writing
+    annotated: bool = True  # do call sites and times?
 
 
 FORMATS: tuple[Format, ...] = (
     Format("gmlake", ".gmt", "gmlake's own format (.gmt)", gmlake.sniff, gmlake.read, gmlake.write),
-    Format("npz", ".npz", "an .npz of the columns kind, id, size and stream", npz.sniff, npz.read, npz.write),
+    Format(
+        "npz",
+        ".npz",
+        "an .npz of the columns kind, id, size and stream",
+        npz.sniff,
+        npz.read,
+        npz.write,
+        annotated=False,
+    ),
     Format("rmm", ".csv", "a log of RAPIDS RMM", rmm.sniff, rmm.read),
     Format(
         "snapshot",
@@ -49,6 +58,7 @@ FORMATS: tuple[Format, ...] = (
         "buffers with lifetimes, for the solver of that name",
         write=minimalloc.write,
         holds=frozenset({Kind.ALLOCATE, Kind.FREE}),
+        annotated=False,
     ),
 )
 
