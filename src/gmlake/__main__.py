@@ -28,6 +28,7 @@ from typing import NoReturn
 
 from gmlake import __version__
 from gmlake.errors import Error, InvalidArgument, UserError
+from gmlake.output import one_line
 
 FAILURE, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -37,7 +38,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with the status for bad input."""
-        self.exit(BAD_INPUT, f"gmlake: error: {message}; see '{self.prog} --help'\n")
+        self.exit(_fail(f"{message}; see '{self.prog} --help'", BAD_INPUT))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -72,7 +73,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _fail(error: Exception | str, status: int) -> int:
-    print(f"gmlake: error: {error}", file=sys.stderr)
+    print(f"gmlake: error: {one_line(str(error))}", file=sys.stderr)
     return status
 
 

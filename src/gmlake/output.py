@@ -1,5 +1,5 @@
 """Files that the user asked for: what cannot be written is refused before any work is done, what can be is written
-whole or not at all, with names in it that any reader can decode."""
+whole or not at all, with names in it that any reader can decode and any terminal can show."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from pathlib import Path
 from gmlake.errors import UserError
 
 # How Python keeps the bytes of a file's name that are not UTF-8; what steers a terminal; what no SVG may hold.
+_STEERING = re.compile("[\x00-\x1f\x7f-\x9f]")
 _UNREADABLE = re.compile("[\ud800-\udfff\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]")
 
 
 def readable(text: str) -> str:
     """The text with a replacement character for whatever cannot be encoded or shown."""
     return _UNREADABLE.sub("\ufffd", text)
+
+
+def one_line(text: str) -> str:
+    """The text as a terminal shows it in one piece, whatever a file's name in it holds."""
+    return _STEERING.sub("\ufffd", " ".join(text.splitlines()))
 
 
 def check_target(path: Path, force: bool, to_force: str = "overwrite it with -f") -> None:

@@ -66,3 +66,10 @@ def test_letters_that_the_terminal_lacks_do_not_end_it(cli: Cli, npz: Path) -> N
     done = cli("replay", odd.name, env={"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0, done.stderr
     assert "gr" in done.stdout
+
+
+def test_what_steers_a_terminal_is_not_passed_on(cli: Cli) -> None:
+    for arguments in (("replay", "a\nb\033[31m"), ("replay", "demo", "--color\033[31m")):
+        done = cli(*arguments)
+        assert_refused(done, "�[31m")
+        assert "\033" not in done.stderr

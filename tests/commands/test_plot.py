@@ -256,6 +256,12 @@ def test_many_inputs_may_make_too_large_a_picture(subject: Subject, tmp_path: Pa
     assert not (tmp_path / "picture.png").exists()
 
 
+def test_a_summary_of_a_run_is_nothing_to_draw(tmp_path: Path) -> None:
+    summary = Subject("run", processes=({"pid": 1},))
+    with pytest.raises(UserError, match="run: of a run's summary nothing can be drawn; record it with --record"):
+        plot.write([summary], "needs", tmp_path / "picture.png")
+
+
 def test_without_pixels_a_picture_may_have_any_size(subject: Subject, tmp_path: Path) -> None:
     assert "gmlake" in drawn(subject, "timeline", folder=tmp_path, size=(100, 100), dpi=1200)
 

@@ -154,3 +154,12 @@ def test_broken_results_are_told_in_one_sentence(cli: Cli, tmp_path: Path, text:
     (tmp_path / "results.json").write_text(text)
     assert_refused(cli("report", "results.json", "-o", "report.html"), complaint)
     assert not (tmp_path / "report.html").exists()
+
+
+def test_results_below_zero_are_refused(cli: Cli, npz: Path, tmp_path: Path) -> None:
+    found = json.loads(cli("replay", npz, "--allocator", "gmlake", "--json").stdout)
+    found["results"][0]["peak_reserved"] = -5
+    (tmp_path / "results.json").write_text(json.dumps(found))
+    assert_refused(
+        cli("report", "results.json", "-o", "report.html"), "'peak_reserved' of a result is missing or impossible"
+    )

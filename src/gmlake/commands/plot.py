@@ -1,7 +1,8 @@
 """Draw one picture of a run, as PNG, SVG or PDF, for papers and chats.
 
-An INPUT is what gmlake report takes: a trace, a snapshot, the name of a bundled trace, or saved results (of which only
-needs and calls can be drawn). Several inputs are drawn below each other. The suffix of FILE says which form it gets.
+An INPUT is a trace, a snapshot, the name of a bundled trace, or results that gmlake replay --json printed (of which
+only needs and calls can be drawn). Several inputs are drawn below each other. The suffix of FILE says which form it
+gets.
 
 kinds:
 KINDS

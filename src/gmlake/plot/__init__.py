@@ -66,8 +66,13 @@ def write(subjects: Sequence[Subject], kind: str, output: Path, look: Look = USU
 
     for subject in subjects:
         if subject.trace is None and (kind not in OF_RESULTS or not subject.results):
-            known = ", ".join(OF_RESULTS) if subject.results else "nothing"
-            raise UserError(f"{subject.name}: is no trace; of what was saved {known} can be drawn, not {kind}")
+            if not subject.results:
+                raise UserError(
+                    f"{subject.name}: of a run's summary nothing can be drawn; record it with --record, or look at it "
+                    "with gmlake report"
+                )
+            known = " and ".join(OF_RESULTS)
+            raise UserError(f"{subject.name}: is no trace; of saved results {known} can be drawn, not {kind}")
         if kind == "calls" and not any(result.iteration_driver_calls for result in subject.results):
             raise UserError(f"{subject.name}: there is no iteration whose driver calls could be drawn")
         if look.events is not None and subject.trace is not None and look.events[0] >= len(subject.trace):

@@ -123,7 +123,7 @@ def _fits(value: Any, annotation: str) -> bool:
         case "str":
             return isinstance(value, str)
         case "int":
-            return isinstance(value, int) and abs(value) < 2**63
+            return isinstance(value, int) and 0 <= value < 2**63
         case "float":
             return isinstance(value, (int, float)) and abs(value) < 1e300
         case "dict[str, int]":

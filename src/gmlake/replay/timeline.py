@@ -19,7 +19,7 @@ COLUMNS = ("event", "allocated", "active", "reserved")
 def check_target(path: Path, force: bool) -> None:
     """Refuse a file that could not be written, before any work is done."""
     if path.suffix not in (".csv", ".json"):
-        raise UserError(f"--timeline writes .csv or .json, not '{path.name}'")
+        raise UserError(f"--timeline writes .csv or .json, not {path}")
     refuse_unwritable(path, force)
 
 
