@@ -11,7 +11,6 @@ Importing it is cheap: what these need comes with the first call.
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from gmlake.torch.looking import stats, summary
     from gmlake.torch.recording import record
 
-__version__ = version("gmlake")
+__version__: str
 __all__ = ["__version__", "disable", "enable", "is_enabled", "record", "report", "stats", "summary"]
 
 _HOMES = {
@@ -36,6 +35,10 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     import importlib
 
+    if name == "__version__":
+        import importlib.metadata
+
+        return importlib.metadata.version("gmlake")
     if name == "report":
         return importlib.import_module("gmlake.report")
     if name not in _HOMES:

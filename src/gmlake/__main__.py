@@ -26,7 +26,6 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from gmlake import __version__
 from gmlake.errors import Error, InvalidArgument, UserError
 from gmlake.output import one_line
 
@@ -105,7 +104,9 @@ def _prepare_streams() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from gmlake.commands import COMMANDS  # here, because it takes longest, and may be interrupted like all else
+    # Here, because they take longest, and may be interrupted like all else.
+    from gmlake import __version__
+    from gmlake.commands import COMMANDS
 
     raw = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="gmlake", description=__doc__, formatter_class=raw)

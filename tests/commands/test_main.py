@@ -73,3 +73,10 @@ def test_what_steers_a_terminal_is_not_passed_on(cli: Cli) -> None:
         done = cli(*arguments)
         assert_refused(done, "�[31m")
         assert "\033" not in done.stderr
+
+
+def test_what_takes_long_is_imported_where_an_interrupt_is_heeded() -> None:
+    slow = "importlib.metadata", "numpy", "rich", "gmlake._core"
+    program = f"import sys, gmlake; print([name for name in {slow} if name in sys.modules], gmlake.__version__)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == f"[] {__version__}\n"
