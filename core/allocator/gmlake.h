@@ -98,6 +98,7 @@ class GMLakeAllocator final : public Allocator {
   struct Scope {
     PoolId id;
     StreamFilter filter;
+    bool met = false;  // a stream of it was heard of: until then one may be captured without our knowing
   };
   struct Limbo {
     Block block;
@@ -112,6 +113,7 @@ class GMLakeAllocator final : public Allocator {
   bool fill_pool(Pool& pool, std::span<const LiveBlock> blocks);
   Pool& route(Stream stream) { return scopes_.empty() ? *ordinary_ : route_by_scope(stream); }
   Pool& route_by_scope(Stream stream);
+  void watch_captures();
   template <typename Visit>
   void each_pool(Visit visit) const {
     visit(*ordinary_);

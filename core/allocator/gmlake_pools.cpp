@@ -44,9 +44,20 @@ std::unique_ptr<GMLakeAllocator::Pool> GMLakeAllocator::make_pool(PoolId id) {
 
 GMLakeAllocator::Pool& GMLakeAllocator::route_by_scope(Stream stream) {
   (void)supply_.fences.lane(stream);  // from here on it is looked at for a capture
-  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
-    if (scope->filter(stream)) return *private_.at(scope->id);
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+    if (!scope->filter(stream)) continue;
+    if (!scope->met) {
+      scope->met = true;
+      watch_captures();
+    }
+    return *private_.at(scope->id);
+  }
   return *ordinary_;
+}
+
+void GMLakeAllocator::watch_captures() {
+  supply_.fences.watch_captures(!scopes_.empty(),
+                                std::ranges::any_of(scopes_, [](const Scope& scope) { return !scope.met; }));
 }
 
 void GMLakeAllocator::begin_pool(PoolId id, StreamFilter filter) {
@@ -55,7 +66,7 @@ void GMLakeAllocator::begin_pool(PoolId id, StreamFilter filter) {
     throw InvalidArgument("pool " + written(id) + " was begun already; end it first");
   ++private_pool(id).uses;
   scopes_.push_back({id, std::move(filter)});
-  supply_.fences.watch_captures(true);
+  watch_captures();
 }
 
 void GMLakeAllocator::end_pool(PoolId id) {
@@ -63,7 +74,7 @@ void GMLakeAllocator::end_pool(PoolId id) {
   auto scope = std::ranges::find(scopes_.rbegin(), scopes_.rend(), id, &Scope::id);
   if (scope == scopes_.rend()) throw InvalidArgument("pool " + written(id) + " was not begun");
   scopes_.erase(std::next(scope).base());
-  supply_.fences.watch_captures(!scopes_.empty());
+  watch_captures();
 }
 
 void GMLakeAllocator::release_pool(PoolId id) {
@@ -147,8 +158,13 @@ std::vector<LiveBlock> GMLakeAllocator::restore_pool(PoolId id, std::span<const 
   std::vector<LaneSet> used_on;
   LaneSet lanes = 0;
   for (const LiveBlock& block : released) lanes |= used_on.emplace_back(others(look_up(block.address)));
-  const Moment now = supply_.fences.now(0).last();
-  if (!settle_limbo(true) || !supply_.fences.mark(lanes, now, ticket_) || !supply_.fences.synchronize(ticket_))
+  Fences& fences = supply_.fences;
+  // A page of small blocks may go back to a stream from another one, whose work on it may be under way.
+  auto mark = [&] {
+    return pool.small.one_stream() ? fences.mark(lanes, fences.now(0).last(), ticket_)
+                                   : fences.mark_everything(ticket_);
+  };
+  if (!settle_limbo(true) || !mark() || !fences.synchronize(ticket_))
     throw DriverError("the checkpoint of pool " + written(id) +
                       " cannot be restored: the driver refused to wait for the streams that use its memory");
   empty_pool(pool, released);

@@ -130,6 +130,7 @@ void Fences::refresh(Lane lane) {
 
 bool Fences::capturing() const {
   if (!watching_) return false;
+  if (unheard_of_) return true;
   for (const auto& streams : streams_)
     for (Stream stream : streams)
       if (captured(stream)) return true;

@@ -60,11 +60,16 @@ class Fences {
   [[nodiscard]] bool drain();
 
   // While captures are watched, a stream that is being captured is neither recorded nor made to wait, because that
-  // would become part of the graph, and no event is asked about, because that would end the capture.
-  void watch_captures(bool on) { watching_ = on; }
-  bool capturing() const;  // is any known stream being captured?
+  // would become part of the graph, and no event is asked about, because that would end the capture. Nor is it while a
+  // stream may be captured that was never heard of.
+  void watch_captures(bool on, bool unheard_of) {
+    watching_ = on;
+    unheard_of_ = unheard_of;
+  }
+  bool capturing() const;  // is any stream being captured, as far as is known?
   Stream stream(Lane lane) const { return streams_[lane].empty() ? 0 : streams_[lane].front(); }
   std::int64_t count() const { return fences_; }
+  void reset_count() { fences_ = 0; }
 
  private:
   static constexpr Moment all_moments = std::numeric_limits<Moment>::max();
@@ -102,6 +107,7 @@ class Fences {
   Lane last_lane_ = 0;
   bool known_ = false;
   bool watching_ = false;
+  bool unheard_of_ = false;
   std::int64_t fences_ = 0;
 };
 

@@ -47,7 +47,8 @@ class SmallPool {
   Lane lane(const Block* block) const;
   Stream stream(const Block* block) const;
   bool empty() const;
-  void trim();  // gives slabs back that are kept though empty
+  bool one_stream() const { return by_stream_.size() <= 1; }  // never had another
+  void trim();                                                // gives slabs back that are kept though empty
 
   template <typename Visit>
   void each_slab(Visit visit) const {

@@ -9,12 +9,13 @@ from gmlake.errors import OutOfMemory
 
 from .memory import GIB, KIB, MIB, Lake, overlap
 
-OTHER = 9  # a stream that captures all the time, so that captures are looked for
+OTHER = 9  # a stream with a pool of its own, so that captures are looked for
 
 
 def watching(capacity: int | None = None) -> Lake:
-    lake = Lake(capacity=capacity)
+    lake = Lake(capacity=None if capacity is None else capacity + 2 * MIB)
     lake.allocator.begin_pool((1, 0), {OTHER})
+    lake.take(KIB, OTHER)  # it is heard of, and has a page
     return lake
 
 
@@ -81,3 +82,23 @@ def test_memory_that_others_gave_back_is_there_for_a_capture() -> None:
     lake.allocator.begin_pool((1, 0), {1})
     lake.driver.set_capturing(1, True)
     lake.take(200 * MIB, 1)
+
+
+@pytest.mark.parametrize("heard_of", [True, False])
+def test_nothing_is_waited_for_while_the_stream_of_a_pool_may_be_captured(heard_of: bool) -> None:
+    """A capture begins before its stream asks for memory: until then nobody can be asked whether there is one."""
+    lake = Lake(capacity=64 * MIB)
+    lake.take(40 * MIB)
+    lake.allocator.begin_pool((1, 0), {5})
+    if heard_of:
+        lake.take(KIB, 5)
+    lake.driver.set_capturing(5, True)
+    with pytest.raises(OutOfMemory):
+        lake.take(40 * MIB)
+    lake.allocator.trim()
+    assert lake.calls("synchronize") == 0
+    lake.driver.set_capturing(5, False)
+    lake.allocator.end_pool((1, 0))
+    with pytest.raises(OutOfMemory):
+        lake.take(40 * MIB)
+    assert lake.calls("synchronize") > 0

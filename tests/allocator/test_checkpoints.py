@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gmlake._core import LiveBlock, SimulatedDriver, Status, make_allocator
 from gmlake.errors import DriverError, InvalidArgument, OutOfMemory
 
-from .memory import GIB, KIB, MIB, Lake, Piece, overlap
+from .memory import GIB, KIB, MIB, Lake, Mark, Piece, overlap
 
 TREE = (0, 7)
 SIZES = (1, 700, 4 * KIB, 300 * KIB, MIB, MIB + 1, 3 * MIB, 16 * MIB, 70 * MIB)
@@ -26,6 +26,7 @@ def memory(lake: Lake, blocks: list[LiveBlock]) -> Memory:
 def test_any_program(data: st.DataObject) -> None:
     lake = Lake(capacity=8 * GIB)
     lake.allocator.begin_pool(TREE, None)
+    lake.give(lake.take(KIB))  # before that a stream may be captured without a word, and nothing is restored
     live: list[int] = []
     kept: list[tuple[list[LiveBlock], Memory]] = []
     for _ in range(data.draw(st.integers(1, 40))):
@@ -71,6 +72,25 @@ def test_a_page_that_another_stream_has_since() -> None:
     assert {block.address for block in released} == {spare, *theirs}
     restored = {block.address: block.stream for block in lake.allocator.live_blocks(TREE)}
     assert restored == dict.fromkeys((spare, *blocks), 0)
+
+
+@pytest.mark.parametrize("released_before", [True, False])
+def test_a_page_is_not_taken_back_from_work_that_still_uses_it(released_before: bool) -> None:
+    lake = Lake()
+    lake.allocator.begin_pool(TREE, None)
+    lake.take(KIB, 0)
+    blocks = [lake.take(MIB, 0) for _ in range(3)]
+    state = lake.allocator.live_blocks(TREE)
+    lake.give(*blocks)
+    lake.allocator.trim()
+    theirs = [lake.take(MIB, 1) for _ in range(4)]
+    assert any(overlap(lake.physical(one, MIB), lake.physical(other, MIB)) for one in theirs for other in blocks)
+    lake.driver.hold(1)
+    pending = Mark(lake.driver, 1)
+    if released_before:
+        lake.give(*theirs)
+    lake.allocator.restore_pool(TREE, state)
+    assert pending.reached
 
 
 def test_what_cannot_be_restored_changes_nothing() -> None:
