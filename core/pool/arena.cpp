@@ -106,10 +106,10 @@ bool Arena::any_free() const {
 }
 
 bool Arena::is_free(Address at, Bytes size) const {
-  for (Extent* extent = covering(at);; extent = extent->next) {
-    if (extent->state != Extent::State::free) return false;
+  const Extent* extent = covering(at);
+  for (; extent != nullptr && extent->state == Extent::State::free; extent = extent->next)
     if (extent->end() >= at + size) return true;
-  }
+  return false;  // or it ends beyond the arena
 }
 
 void Arena::merge_clocks(Address at, Bytes size, Clock& clock) const {

@@ -7,6 +7,9 @@ from random import Random
 
 import pytest
 
+from gmlake._core import SimulatedDriver, make_allocator
+from gmlake.errors import OutOfMemory
+
 from .memory import GIB, MIB, Lake
 
 LAYERS = 12
@@ -235,3 +238,15 @@ def test_spare_slabs_serve_a_large_request_before_sblocks_go() -> None:
     lake.give(*[lake.take(MIB) for _ in range(40)])
     lake.take(310 * MIB)
     assert lake.own("sblocks") == sblocks > 0
+
+
+def test_a_place_that_was_another_requests_may_end_beyond_the_arena() -> None:
+    """Places are known by a part of a request only: two sizes may look alike."""
+    alike = 11_730_592_256
+    assert len({size * 0x9E3779B97F4A7C15 % 2**64 >> 40 for size in (GIB, alike)}) == 1
+    allocator = make_allocator("gmlake", SimulatedDriver(capacity=80 * GIB, address_space=69 * GIB))
+    allocator.allocate(63 * GIB)
+    for _ in range(200):
+        allocator.release(allocator.allocate(GIB))  # at the arena's end
+    with pytest.raises(OutOfMemory):
+        allocator.allocate(alike)
