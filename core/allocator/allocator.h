@@ -11,12 +11,15 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "base/vocabulary.h"
 #include "watch/board.h"
 #include "watch/journal.h"
 #include "watch/statistics.h"
 
 namespace gmlake {
+
+inline constexpr Bytes largest_request = 128 * TiB;  // more than any device can address
 
 // One block of a segment, as PyTorch's snapshot shows it.
 struct BlockInfo {

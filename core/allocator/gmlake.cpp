@@ -10,8 +10,6 @@
 namespace gmlake {
 namespace {
 
-constexpr Bytes absurd = 128 * TiB;  // more than any device can address
-
 constexpr std::array<OptionRow, 4> rows{{
     {"target", OptionRow::Kind::real, "0.9824",
      "grow freely while peak active / reserved stays above this; below it, stitch"},
@@ -107,7 +105,7 @@ inline void GMLakeAllocator::free(const Block& block, const Clock& clock, const 
 
 Address GMLakeAllocator::allocate(Bytes size, Stream stream) {
   if (size == 0) return 0;
-  if (size > absurd) [[unlikely]]
+  if (size > largest_request) [[unlikely]]
     refuse(size);
   const Guard guard(lock_);
   Pool& pool = route(stream);
@@ -222,8 +220,7 @@ GMLakeAllocator::Block GMLakeAllocator::find_private(Address address) const {
 }
 
 // Blocks that other streams used come free once those streams have passed the point of their release. One event per
-// lane covers all blocks released since the last one. The block's own stream is asked too: what it has finished may be
-// borrowed by others without a fence; nothing is asked while a stream captures.
+// lane covers all blocks released since the last one. Nothing is asked while a stream captures.
 bool GMLakeAllocator::settle_limbo(bool wait) {
   if (supply_.fences.capturing()) return false;
   while (!limbo_.empty() || !waiting_.empty()) {
@@ -311,14 +308,17 @@ std::vector<JournalEntry> GMLakeAllocator::journal() const {
 
 void GMLakeAllocator::reset_peaks() {
   const Guard guard(lock_);
+  refresh_inactive();
   supply_.tally.reset_peaks();
   supply_.statistics.reset_peaks();
 }
 
 void GMLakeAllocator::reset_accumulated() {
   const Guard guard(lock_);
+  refresh_inactive();
   supply_.tally.reset_accumulated();
   supply_.statistics.reset_accumulated();
+  supply_.fences.reset_count();
 }
 
 }  // namespace gmlake

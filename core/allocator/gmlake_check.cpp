@@ -134,12 +134,7 @@ void GMLakeAllocator::refresh_inactive() const {
     sum.count += splinters.count;
     sum.bytes += splinters.bytes;
   });
-  auto show = [](StatArray& array, std::int64_t value) {
-    for (Stat* stat : {&array.by[0], &array.by[static_cast<std::size_t>(PoolKind::large)]}) {
-      stat->current = value;
-      stat->peak = std::max(stat->peak, value);
-    }
-  };
+  auto show = [](StatArray& array, std::int64_t value) { array.change(PoolKind::large, value - array.all().current); };
   show(supply_.statistics.inactive_split, sum.count);
   show(supply_.statistics.inactive_split_bytes, sum.bytes);
 }

@@ -13,7 +13,7 @@ struct alignas(64) Extent {  // a cache line
     hole,   // addresses only, nothing mapped
     dying,  // the old address of chunks that have moved on, until it can be unmapped
     free,   // mapped and inactive
-    live,   // a pBlock, or a slab of small blocks
+    live,   // a pBlock
     lent,   // inactive at this address: an sBlock that is in use has the chunks
     limbo,  // released by the client, still used by a stream
   };

@@ -1,5 +1,5 @@
-// How a lake gets memory where it is needed: creating chunks, stitching free ones, giving them back. Every function
-// either does all of it or leaves things as they were.
+// How a lake gets memory where it is needed: creating chunks, stitching free ones, giving them back. What the driver
+// refuses half-way is undone.
 #include <algorithm>
 #include <limits>
 
@@ -208,7 +208,7 @@ void Lake::settle_in(std::span<const Placement> plan, Lane lane, const Clock& cl
 }
 
 void Lake::note_mapped(JournalEntry::Action action, Stream stream) {
-  for (const Span& span : bench_.mapped) supply_.journal.note(action, span.at, span.size, stream);
+  for (const Span& span : bench_.mapped) supply_.journal.note(action, span.at, span.size, stream, pool_);
 }
 
 bool Lake::trim(Bytes enough) {
@@ -223,7 +223,7 @@ bool Lake::trim(Bytes enough) {
     const Address at = chunk->home;
     const Bytes size = chunk->size;
     if (!supply_.chunks.unmap(at, size)) continue;
-    supply_.journal.note(JournalEntry::Action::unmap, at, size, 0);
+    supply_.journal.note(JournalEntry::Action::unmap, at, size, 0, pool_);
     arena_.leave(chunk, Extent::State::hole);
     supply_.chunks.destroy(chunk, pool_);
     given += size;

@@ -40,7 +40,7 @@ Address Slabs::take(Stream stream) {
   }
   if (chunk == nullptr) return 0;
   supply_.chunks.change_kind(chunk, PoolKind::small);
-  supply_.journal.note(JournalEntry::Action::map, at, page_size, stream);
+  supply_.journal.note(JournalEntry::Action::map, at, page_size, stream, pool_);
   chunk->home = at;
   if (reuse)
     vacant_.pop_back();
@@ -71,7 +71,7 @@ void Slabs::trim() {
 
 bool Slabs::discard(Page& page) {
   if (!supply_.chunks.unmap(page.at, page_size)) return false;
-  supply_.journal.note(JournalEntry::Action::unmap, page.at, page_size, 0);
+  supply_.journal.note(JournalEntry::Action::unmap, page.at, page_size, 0, pool_);
   supply_.chunks.destroy(page.chunk, pool_);
   page.chunk = nullptr;
   vacant_.push_back(number(page.at));

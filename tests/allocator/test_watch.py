@@ -196,3 +196,40 @@ def test_an_allocator_without_a_journal_says_so() -> None:
     lake = Lake()
     with pytest.raises(InvalidArgument, match="keeps no journal"):
         make_allocator("native", lake.driver).start_journal(10)
+
+
+def test_free_splinters_are_counted_like_everything_else() -> None:
+    lake = Lake()
+    blocks = [lake.take(5 * 512 * KIB) for _ in range(6)]
+    lake.give(blocks[1], blocks[3])
+    found = lake.allocator.statistics()["inactive_split"]["all"]
+    assert found["current"] > 0
+    assert found["allocated"] - found["freed"] == found["current"]
+    assert found["freed"] == 0
+    lake.give(*blocks[0::2], blocks[5])
+    lake.allocator.trim()
+    lake.allocator.reset_peaks()  # nobody has looked since
+    lake.allocator.reset_accumulated()
+    assert set(lake.allocator.statistics()["inactive_split"]["all"].values()) == {0}
+
+
+def test_fences_are_counted_anew() -> None:
+    lake = Lake(capacity=64 * MIB)
+    lake.give(lake.take(48 * MIB, 0))
+    lake.take(48 * MIB, 1)
+    assert lake.own("fences") == 1
+    lake.allocator.reset_accumulated()
+    assert lake.own("fences") == 0
+
+
+def test_the_journal_names_the_pool_of_its_mappings() -> None:
+    lake = Lake()
+    lake.allocator.start_journal(100)
+    lake.allocator.begin_pool((0, 7), None)
+    lake.give(lake.take(MIB), lake.take(16 * MIB))
+    lake.allocator.end_pool((0, 7))
+    lake.allocator.release_pool((0, 7))
+    lake.allocator.trim()
+    entries = [entry for entry in lake.allocator.journal() if entry.action != "trim"]
+    assert {entry.action for entry in entries} > {"map", "unmap"}
+    assert {entry.pool for entry in entries} == {(0, 7)}
