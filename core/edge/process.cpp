@@ -148,7 +148,7 @@ void check_process_options() {
 }
 
 void set_process_option(std::string_view name, std::string_view value) {
-  if (process().begun) throw InvalidArgument("option " + std::string(name) + " comes too late: a device is in use");
+  if (process().end > 0) throw InvalidArgument("option " + std::string(name) + " comes too late: a device is in use");
   Options options(row("gmlake").options);
   options.set(name, value);
   check(options);

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 
 import pytest
 
@@ -134,3 +136,17 @@ def test_the_catalogue_describes_every_option() -> None:
             assert option.kind in {"bytes", "real", "integer", "boolean", "text"}
             assert option.meaning
             make_allocator(f"{row.name}:{option.name}={option.fallback}", SimulatedDriver())
+
+
+def test_a_device_that_could_not_be_begun_is_not_in_use() -> None:
+    program = """
+from gmlake import _core, errors
+try:
+    _core.process_allocator(63)
+except (errors.Error, errors.InvalidArgument) as error:
+    print(type(error).__name__, _core.used_devices())
+_core.set_process_option("target", "0.9")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(" []\n")

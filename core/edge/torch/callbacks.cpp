@@ -16,8 +16,6 @@
 namespace gmlake {
 namespace {
 
-constexpr Bytes most = 128 * TiB;  // that can be asked for; to PyTorch more of it is as much out of memory
-
 Address as_address(const void* pointer) {
   return reinterpret_cast<Address>(pointer);
 }
@@ -38,7 +36,8 @@ bool watched() {
 Address allocate(const ProcessDevice& served, std::size_t size, void* stream) {
   for (const bool last : {false, true}) {
     try {
-      return served.allocator.allocate(std::min(size, most), as_stream(stream));
+      // To PyTorch more than anybody can ask for is as much out of memory.
+      return served.allocator.allocate(std::min(size, largest_request), as_stream(stream));
     } catch (const OutOfMemory&) {
       // Answered below, where the exception is gone and no lock is held.
     }

@@ -29,8 +29,6 @@ std::vector<OutOfMemoryObserver> present_observers() {
 
 std::atomic<Reclaimer> the_reclaimer = nullptr;
 
-constexpr Bytes page = 2 * MiB;  // a device gives no less
-
 struct Figures {
   int device = 0;
   Bytes asked = 0, free = 0, total = 0, allowed = 0;
@@ -46,7 +44,7 @@ void add_free(Figures& f, const SegmentInfo& segment, const BlockInfo& block) {
     f.in_pools += block.size;
     return;
   }
-  const Bytes begin = round_up(block.address, page), end = round_down(block.address + block.size, page);
+  const Bytes begin = round_up(block.address, page_size), end = round_down(block.address + block.size, page_size);
   f.whole_pages += end - std::min(begin, end);
 }
 
@@ -58,7 +56,7 @@ Figures figures(const ProcessDevice& device, Bytes asked) {
   f.allocated = static_cast<Bytes>(statistics.allocated_bytes.all().current);
   f.active = static_cast<Bytes>(statistics.active_bytes.all().current);
   f.reserved = static_cast<Bytes>(statistics.reserved_bytes.all().current);
-  f.larger_chunks = f.reserved > static_cast<Bytes>(statistics.segment.all().current) * page;
+  f.larger_chunks = f.reserved > static_cast<Bytes>(statistics.segment.all().current) * page_size;
   for (const SegmentInfo& segment : device.allocator.segments())
     for (const BlockInfo& block : segment.blocks)
       if (!segment.stitched && block.state == BlockInfo::State::inactive) add_free(f, segment, block);
@@ -90,7 +88,7 @@ std::string usual(const Figures& f) {
 std::string advice(const Figures& f) {
   const std::string smaller = "; a smaller batch, activation checkpointing or offloading would have helped.";
   const Bytes allowed = f.allowed - std::min(f.allowed, f.reserved);
-  const Bytes room = round_down(std::min(allowed, f.free), page);
+  const Bytes room = round_down(std::min(allowed, f.free), page_size);
   const Bytes within_reach = f.reserved - std::min(f.reserved, f.active) + room;
   if (f.asked > within_reach) {
     std::string text = " The request exceeds what is there by " + size(f.asked - within_reach);

@@ -69,7 +69,9 @@ std::shared_ptr<void> import(const std::string& handle) {
   for (std::size_t i = 0; i < count; ++i) {
     CudaDriver::Shared piece;
     int file = -1;
-    text >> file >> piece.size >> piece.serial;
+    if (!(text >> file >> piece.size >> piece.serial))
+      throw InvalidArgument("the handle of a shared tensor is damaged: it ends after " + std::to_string(i) + " of " +
+                            std::to_string(count) + " pieces");
     piece.file = take_over(process, file);
     files.pieces.push_back(piece);
     total += piece.size;
