@@ -22,9 +22,10 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from gmlake.errors import Error, InvalidArgument, UserError
 from gmlake.output import one_line
@@ -34,6 +35,13 @@ FAILURE, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 class Parser(argparse.ArgumentParser):
     """Reports a mistake in one sentence, as the verbs themselves do."""
+
+    def parse_known_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Refuse what is left over here: argparse would hand it on to the parser of all verbs, whose help lacks it."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
     def error(self, message: str) -> NoReturn:
         """End with the status for bad input."""

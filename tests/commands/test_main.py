@@ -31,6 +31,21 @@ def test_unknown_verb(cli: Cli) -> None:
     assert_refused(cli("replya"), "replya")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "helpful"),
+    [
+        ("replay x --capcity 3GiB", "gmlake replay"),
+        ("run --recrod x -- y", "gmlake run"),
+        ("workloads run paper --josn", "gmlake workloads run"),
+        ("--josn replay x", "gmlake"),
+    ],
+)
+def test_an_unknown_option_names_the_help_that_lists_the_known_ones(cli: Cli, arguments: str, helpful: str) -> None:
+    done = cli(*arguments.split())
+    assert_refused(done, "unrecognized arguments: --")
+    assert done.stderr.endswith(f"; see '{helpful} --help'\n")
+
+
 def test_every_verb_explains_itself(cli: Cli) -> None:
     for command in COMMANDS:
         done = cli(command.NAME, "--help")
