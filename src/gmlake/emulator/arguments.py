@@ -14,6 +14,8 @@ from gmlake.emulator.devices import device_keys, find_device
 from gmlake.emulator.launch import MOST_GPUS, Plan, default_gpus
 from gmlake.errors import UserError
 
+# Microseconds, a minute: emulated time counts nanoseconds in 64 bits, and 300 million kernels as long as this fit.
+LONGEST_KERNEL = 60_000_000
 _EMULATED_ONLY = ("gpus", "memory", "world_size", "compute", "kernel_us")
 
 
@@ -61,8 +63,10 @@ def check_device_arguments(args: argparse.Namespace, emulated_only: Sequence[str
         raise UserError(
             f"--rank is from 0 to {args.world_size - 1} with --world-size {args.world_size}, not {args.rank}"
         )
-    if args.kernel_us is not None and not 0 <= args.kernel_us < float("inf"):
-        raise UserError(f"--kernel-us needs a time of 0 or more, not {args.kernel_us}")
+    if args.kernel_us is not None and not 0 <= args.kernel_us <= LONGEST_KERNEL:
+        raise UserError(
+            f"--kernel-us needs microseconds from 0 to {LONGEST_KERNEL}, which is a minute, not {args.kernel_us}"
+        )
 
 
 def plan_of(args: argparse.Namespace, session: Path) -> Plan:
