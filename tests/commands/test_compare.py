@@ -40,6 +40,7 @@ def on_device() -> list[str]:
     ("arguments", "complaint"),
     [
         ([], "gmlake compare -- python train.py"),
+        (["--", ""], "the command to run is empty"),
         (["--gpus", "2", "--", "true"], "--emulate"),
         (["--smallest-memory", "--", "true"], "--emulate"),
         (["--emulate", "t4-16g", "--memory", "0", "--", "true"], "above zero"),
@@ -66,7 +67,7 @@ def test_a_mistake_costs_nothing_that_was_kept(cli: Cli, tmp_path: Path) -> None
         (kept / name).write_text("old")
     assert_refused(cli("compare", "--emulate", "a100", "--keep", "runs", "-f", "--", "true"), "did you mean")
     assert_refused(cli("compare", "--emulate", "a100", "--keep", "new", "--", "true"), "did you mean")
-    for name, status in (("no-such-command", 127), (str(kept / "torch.log"), 126)):
+    for name, status in (("no-such-command", 127), (str(kept / "torch.log"), 126), (str(kept), 126)):
         assert cli("compare", "--keep", "runs", "-f", "--", name).returncode == status
     (kept / "torch.gmt").mkdir()
     assert_refused(cli("compare", "--keep", "runs", "-f", "--", "true"), "it is a folder")

@@ -147,6 +147,7 @@ def test_a_command_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("print(1)")
     assert_not_started(cli("run", "--", "./train.py"), 126, "python ./train.py")
+    assert_not_started(cli("run", "--", str(tmp_path)), 126, f"'{tmp_path}' cannot be started: it is a folder")
 
 
 def assert_not_started(done: subprocess.CompletedProcess[str], status: int, complaint: str) -> None:
@@ -161,6 +162,7 @@ def assert_not_started(done: subprocess.CompletedProcess[str], status: int, comp
     [
         ([], "no command"),
         (["--"], "no command"),
+        (["--", ""], "the command to run is empty"),
         (["--gpus", "2", "--", "true"], "--emulate"),
         (["--compute", "--", "true"], "--emulate"),
         (["--world-size", "2", "--", "true"], "--emulate"),

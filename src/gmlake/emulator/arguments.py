@@ -45,6 +45,8 @@ def given_command(args: argparse.Namespace, verb: str) -> list[str]:
         raise UserError(
             f"there is no command to run; give it after two dashes, as in: gmlake {verb} -- python train.py"
         )
+    if not command[0]:
+        raise UserError(f"the command to run is empty; give its name, as in: gmlake {verb} -- python train.py")
     return command
 
 

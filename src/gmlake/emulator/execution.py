@@ -30,9 +30,12 @@ class NotStarted(Exception):
         if isinstance(error, FileNotFoundError):
             super().__init__(f"there is no command '{name}' in PATH nor at that place")
             self.status = _NOT_FOUND
+            return
+        self.status = _CANNOT_START
+        if Path(name).is_dir():
+            super().__init__(f"'{name}' cannot be started: it is a folder; name a command or a script in it")
         else:
             super().__init__(f"'{name}' cannot be started: {error.strerror}; is it a script? Then try: python {name}")
-            self.status = _CANNOT_START
 
 
 @dataclass(frozen=True)
