@@ -11,7 +11,7 @@ from typing import IO, Any
 import pytest
 
 from gmlake.errors import UserError
-from gmlake.output import readable, write_whole
+from gmlake.output import move_whole, readable, write_whole
 
 LIMIT = 1 << 16
 
@@ -46,6 +46,38 @@ def test_a_device_that_is_full_is_named_and_stays(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"{link} cannot be written: No space left on device"):
         write_whole(link, b"x")
     assert link.is_symlink() and Path("/dev/full").is_char_device()
+
+
+def test_a_file_is_moved_to_where_a_link_leads(tmp_path: Path) -> None:
+    """Whether or not there is a file already; the link stays."""
+    elsewhere, link = tmp_path / "elsewhere", tmp_path / "link"
+    elsewhere.mkdir()
+    link.symlink_to(elsewhere / "file")
+    for data in (b"first", b"second"):
+        source = tmp_path / "source"
+        source.write_bytes(data)
+        move_whole(source, link)
+        assert link.is_symlink() and not source.exists()
+        assert [path.read_bytes() for path in elsewhere.iterdir()] == [data]
+
+
+def test_what_cannot_be_moved_changes_nothing(tmp_path: Path) -> None:
+    """Neither a file that is there, nor a folder or device, which must not be replaced by a file."""
+    source, file, full = tmp_path / "source", tmp_path / "file", tmp_path / "full"
+    source.write_bytes(b"new")
+    file.write_bytes(b"old")
+    full.symlink_to("/dev/full")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UserError, match=f"{full} cannot be written: No space left on device"):
+        move_whole(source, full)
+    assert full.is_symlink() and Path("/dev/full").is_char_device()
+    with pytest.raises(UserError, match="folder cannot be written: Is a directory"):
+        move_whole(source, tmp_path / "folder")
+    source.unlink()
+    with pytest.raises(UserError, match=f"{file} cannot be written: No such file"):
+        move_whole(source, file)
+    assert file.read_bytes() == b"old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder", "full"]
 
 
 def test_what_must_not_be_written_stays(tmp_path: Path) -> None:

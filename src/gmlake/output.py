@@ -4,6 +4,7 @@ whole or not at all, with names in it that any reader can decode and any termina
 from __future__ import annotations
 
 import re
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -59,6 +60,21 @@ def write_whole(path: Path, data: bytes, *, force: bool = True) -> None:
     except FileExistsError:
         raise UserError(f"{path} exists already: choose another name, or overwrite it with -f") from None
     except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def move_whole(source: Path, path: Path) -> None:
+    """Put a finished file where the user wants it, through links as write_whole does; a failure changes nothing."""
+    target = path.resolve()  # a link would be replaced itself
+    if target.exists() and not target.is_file():
+        write_whole(path, source.read_bytes())  # so would a device or a pipe
+        return
+    partial = target.with_name(f"{target.name}.partial")
+    try:
+        shutil.move(source, partial)  # a copy, which may fail midway, if the disk is another
+        partial.replace(target)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
         raise UserError(f"{path} cannot be written: {error.strerror or error}") from error
 
 

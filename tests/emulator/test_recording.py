@@ -192,6 +192,16 @@ def test_a_trace_that_cannot_be_written_in_the_end(emulated: Emulated, tmp_path:
     assert last == f"gmlake: error: {folder}/out.gmt cannot be written: No such file or directory"
 
 
+def test_a_trace_is_written_through_a_link(emulated: Emulated, tmp_path: Path) -> None:
+    """As gmlake convert does: what the link leads to is overwritten, and the link stays."""
+    kept, link = tmp_path / "kept.gmt", tmp_path / "out.gmt"
+    kept.write_bytes(b"old")
+    link.symlink_to(kept)
+    done, [trace] = record(emulated, tmp_path, "import torch; torch.empty(9, device='cuda')", "-f")
+    assert done.status == 0, done.stderr
+    assert link.is_symlink() and len(read_trace(kept, find_marks=False)) == len(trace)
+
+
 def test_processes_of_torchrun(emulated: Emulated, tmp_path: Path) -> None:
     program = tmp_path / "train.py"
     program.write_text(

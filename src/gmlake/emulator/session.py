@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from gmlake.errors import UserError
+from gmlake.output import move_whole
 
 
 @dataclass
@@ -71,13 +73,10 @@ def _place_traces(session: Path, record: Path, findings: Findings) -> None:
     names = [_label(process, trace, found) for process, trace in found]
     for (process, trace), label in zip(found, names, strict=True):
         path = record.with_name(f"{record.stem}{label}{record.suffix}")
-        partial = path.with_name(f"{path.name}.partial")
         try:
-            shutil.move(session / trace["file"], partial)  # a copy, which may fail midway, if the disk is another
-            partial.replace(path)
-        except OSError as error:
-            partial.unlink(missing_ok=True)
-            findings.unwritten.append(f"{path} cannot be written: {error.strerror or error}")
+            move_whole(session / trace["file"], path)
+        except UserError as error:
+            findings.unwritten.append(str(error))
             continue
         known = {key: value for key, value in trace.items() if key != "file"}
         findings.traces.append(TraceFile(path=str(path), rank=process["rank"], pid=process["pid"], **known))
