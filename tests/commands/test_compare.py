@@ -93,6 +93,23 @@ def test_a_command_that_always_fails(cli: Cli) -> None:
     ]
 
 
+def test_an_output_that_cannot_be_kept(cli: Cli, tmp_path: Path) -> None:
+    """Such a command fails of it, and is not to blame: on a full disk, or where files may not be longer."""
+    limit = "from resource import *; setrlimit(RLIMIT_FSIZE, (1 << 16, getrlimit(RLIMIT_FSIZE)[1]))"
+    program = f"{limit}; print(80_000 * 'x')"
+    arguments = ["--allocator", "torch", "--keep", "runs", "--", "python", "-c", program]
+    done = cli("compare", *arguments)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("gmlake: error: the command fails")  # for us there is no limit
+    (tmp_path / "runs" / "torch.log").unlink()
+    ours = f"{limit}; from gmlake.__main__ import main; raise SystemExit(main())"
+    command = [sys.executable, "-c", ours, "compare", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[1:] == ["gmlake: error: runs/torch.log cannot be written: File too large"]
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
 def test_a_command_that_is_not_there(cli: Cli) -> None:
     done = cli("compare", "--", "no-such-command")
     assert done.returncode == 127

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from gmlake.errors import Error
+
 _END_OF_LINE = re.compile(rb"[\r\n]+")  # progress bars draw a line again and again
 
 
@@ -46,6 +48,20 @@ class Output:
             text = line.decode(errors="replace").strip()
             if text:
                 self.last_line = text
+
+    def check_whole(self) -> None:
+        """Whether there is room for more: else the command could not write all, and may have failed of that alone.
+
+        As nothing is left of other files that could not be written whole, nothing is of this one.
+        """
+        try:
+            with self._path.open("ab", buffering=0) as file:
+                size = file.tell()
+                file.write(b"\n")
+                file.truncate(size)
+        except OSError as error:
+            self._path.unlink(missing_ok=True)
+            raise Error(f"{self._path} cannot be written: {error.strerror or error}") from None
 
     def last_lines(self, count: int) -> list[str]:
         """The end of what was written."""

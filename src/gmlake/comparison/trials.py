@@ -113,7 +113,10 @@ class Trials:
                 done = execute(self.command, plan, _environment(allocator, session), plan.record, output.file, tick)
             if done.stopped_by is not None:
                 raise Stopped(done.stopped_by)
-            return Trial(allocator, done, output.last_lines(LAST_LINES))
+            trial = Trial(allocator, done, output.last_lines(LAST_LINES))
+            if trial.outcome == FAILED:
+                output.check_whole()
+            return trial
 
 
 def check_used(trials: Sequence[Trial]) -> None:
