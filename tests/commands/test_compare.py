@@ -75,6 +75,14 @@ def test_a_mistake_costs_nothing_that_was_kept(cli: Cli, tmp_path: Path) -> None
     assert not (tmp_path / "new").exists()
 
 
+def test_an_option_that_gmlake_would_refuse_is_found_before_the_first_run(cli: Cli, tmp_path: Path) -> None:
+    wrong = {"GMLAKE_TARGTE": "0.9"}
+    assert_refused(cli("compare", "--keep", "runs", "--", "touch", "made", env=wrong), "did you mean GMLAKE_TARGET?")
+    assert list(tmp_path.iterdir()) == []
+    cli("compare", "--allocator", "torch", "--", "touch", "made", env=wrong)
+    assert (tmp_path / "made").exists()
+
+
 def test_a_command_that_uses_no_gpu(cli: Cli) -> None:
     done = cli("compare", "--", "true")
     assert (done.returncode, done.stdout) == (2, "")

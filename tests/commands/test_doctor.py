@@ -38,6 +38,24 @@ def test_the_bridge(cli: Cli) -> None:
         assert ("MemPool" in check["advice"]) == (state == "missing")
 
 
+@pytest.mark.parametrize(
+    ("variables", "state", "found"),
+    [
+        ({}, "ok", "sets no option of GMLake"),
+        ({"GMLAKE": "1", "GMLAKE_TARGET": "0.9"}, "ok", "GMLAKE, GMLAKE_TARGET: understood"),
+        ({"GMLAKE_TARGET": "abc"}, "broken", "GMLAKE_TARGET: option target needs a number, not 'abc'"),
+        ({"GMLAKE_TARGTE": "0.9"}, "broken", "GMLAKE_TARGTE: unknown option 'targte'"),
+        ({"GMLAKE": "perhaps"}, "broken", "GMLAKE=perhaps means nothing"),
+    ],
+)
+def test_the_environment(cli: Cli, variables: dict[str, str], state: str, found: str) -> None:
+    done = cli("doctor", "--json", env=variables)
+    [check] = [check for check in json.loads(done.stdout)["checks"] if check["name"] == "environment"]
+    assert check["state"] == state, check
+    assert found in check["found"]
+    assert done.returncode == (0 if state == "ok" else 1)
+
+
 def test_what_is_missing_is_no_failure(cli: Cli) -> None:
     done = cli("doctor", env={"CUDA_VISIBLE_DEVICES": ""})
     assert done.returncode == 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from .conftest import Cli, assert_refused
 
 
@@ -23,10 +25,28 @@ def test_the_environment_is_the_origin_of_what_it_sets(cli: Cli) -> None:
     assert again == first | {"origin": variable}
 
 
-def test_a_value_that_makes_no_sense_is_refused(cli: Cli) -> None:
-    first = json.loads(cli("options", "gmlake", "--json").stdout)["options"][0]
-    variable = f"GMLAKE_{first['name'].upper()}"
-    assert_refused(cli("options", env={variable: "nonsense!"}), variable)
+@pytest.mark.parametrize(
+    ("variable", "value", "complaint"),
+    [
+        ("GMLAKE_TARGET", "nonsense!", "GMLAKE_TARGET: option target needs a number, not 'nonsense!'"),
+        ("GMLAKE_TARGET", "7", "GMLAKE_TARGET: option target must be above 0 and at most 1, not 7"),
+        ("GMLAKE_TARGET", "0.9,small_limit=1MiB", "GMLAKE_TARGET: option target needs a number"),
+        ("GMLAKE_TARGTE", "0.9", "GMLAKE_TARGTE: unknown option 'targte'; the options are target, chunk_limit"),
+        ("GMLAKE_TARGTE", "0.9", "; did you mean GMLAKE_TARGET?"),
+        ("GMLAKE_LGO", "info", "; did you mean GMLAKE_LOG?"),
+        ("GMLAKE_COMPARE", "perhaps", "GMLAKE_COMPARE is 1 or 0, not 'perhaps'"),
+        ("GMLAKE", "perhaps", "GMLAKE=perhaps means nothing; expected 1, strict or 0"),
+    ],
+)
+def test_a_variable_that_makes_no_sense_is_an_error(cli: Cli, variable: str, value: str, complaint: str) -> None:
+    """The list is there all the same, for the right name may be in it; other allocators do not read the variable."""
+    done = cli("options", env={variable: value})
+    assert done.returncode == 2
+    assert "chunk_limit" in done.stdout
+    assert done.stderr.startswith("gmlake: error: ") and done.stderr.count("\n") == 1
+    assert complaint in done.stderr
+    assert len(json.loads(cli("options", "gmlake", "--json", env={variable: value}).stdout)["options"]) == 4
+    assert cli("options", "caching", env={variable: value}).returncode == 0
 
 
 def test_unknown_allocator(cli: Cli) -> None:

@@ -192,6 +192,31 @@ def test_bad_input(cli: Cli, tmp_path: Path, arguments: list[str], complaint: st
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "variables"),
+    [
+        ((), {}),  # without a device that is emulated GMLake serves unless something else is said
+        (("--allocator", "gmlake"), {"GMLAKE": "0"}),
+        (("--emulate", "t4-16g", "--allocator", "gmlake"), {}),
+        (("--emulate", "t4-16g"), {"GMLAKE": "1"}),
+        (("--emulate", "t4-16g"), {"GMLAKE": "strict"}),
+    ],
+)
+def test_an_option_that_gmlake_would_refuse(cli: Cli, arguments: tuple[str, ...], variables: dict[str, str]) -> None:
+    """Nothing runs: the command would be served by PyTorch's own allocator, and only a warning would tell."""
+    for wrong, complaint in (({"GMLAKE_TARGTE": "0.9"}, "did you mean GMLAKE_TARGET?"), ({"GMLAKE_TARGET": "7"}, "7")):
+        assert_refused(cli("run", *arguments, "--", "echo", "started", env=variables | wrong), complaint)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables"), [((), {"GMLAKE": "0"}), (("--allocator", "torch"), {"GMLAKE": "1"})]
+)
+def test_options_of_gmlake_do_not_matter_without_it(
+    cli: Cli, arguments: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    assert cli("run", *arguments, "--", "true", env=variables | {"GMLAKE_TARGTE": "0.9"}).returncode == 0
+
+
 @pytest.mark.parametrize("name", ["out", "out.gpu0", "out.rank1", "out.pid4711", "out.rank12.gpu3", "out.pid1.gpu0"])
 def test_no_trace_is_overwritten_unasked(cli: Cli, tmp_path: Path, name: str) -> None:
     """Which of these names a recording needs is known only when the run is over."""

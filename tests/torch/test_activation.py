@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.emulator.running import Emulated
+from tests.emulator.running import Done, Emulated
 
 from .conftest import Run, last_line
 
@@ -132,17 +132,22 @@ def test_disable_without_enable_is_nothing(emulated: Emulated) -> None:
         ({"GMLAKE": "perhaps"}, "GMLAKE=perhaps means nothing; expected 1, strict or 0"),
         ({"GMLAKE": "1", "GMLAKE_COLOUR": "red"}, "GMLAKE_COLOUR: unknown option 'colour'"),
         ({"GMLAKE": "1", "GMLAKE_TARGET": "much"}, "GMLAKE_TARGET: "),
-        ({"GMLAKE": "1", "GMLAKE_TARGET": "7"}, "option target must be above 0 and at most 1, not 7"),
+        ({"GMLAKE": "1", "GMLAKE_TARGTE": "0.9"}, "did you mean GMLAKE_TARGET?"),
+        ({"GMLAKE": "1", "GMLAKE_TARGET": "7"}, "GMLAKE_TARGET: option target must be above 0 and at most 1, not 7"),
         ({"GMLAKE": "1", "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, "told to use the allocator"),
     ],
 )
 def test_a_variable_that_cannot_be_followed(emulated: Emulated, variables: dict[str, str], sentence: str) -> None:
-    done = emulated(WHO, env=variables)
+    def run(variables: dict[str, str]) -> Done:
+        """Set within the run: gmlake run itself would not start a command with them."""
+        return emulated.command(["env", *(f"{name}={value}" for name, value in variables.items()), "python", "-c", WHO])
+
+    done = run(variables)
     assert last_line(done)[0] != "gmlake"
     assert "RuntimeWarning: GMLake is not used, PyTorch's own allocator is: " in done.stderr
     assert sentence in done.stderr
     if variables["GMLAKE"] == "1":
-        strict = emulated(WHO, env=variables | {"GMLAKE": "strict"})
+        strict = run(variables | {"GMLAKE": "strict"})
         assert strict.status != 0
         assert sentence in strict.stderr
 

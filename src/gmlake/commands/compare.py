@@ -56,6 +56,7 @@ from gmlake.emulator.summary import WIDTH
 from gmlake.errors import Error, UserError
 from gmlake.hints import again, operand, show_next
 from gmlake.output import check_target, write_whole
+from gmlake.torch.activation import check_environment
 from gmlake.trace import read_trace
 
 NAME = "compare"
@@ -86,6 +87,8 @@ def run(args: argparse.Namespace) -> int:
     command = given_command(args, NAME)
     allocators = list(dict.fromkeys(args.allocator or ALLOCATORS))
     _check(args)
+    if "gmlake" in allocators:
+        check_environment()  # else its run would fail after all the others
     plan = plan_of(args, Path())
     try:
         # What a run lacks on this machine is found before the folder is touched.

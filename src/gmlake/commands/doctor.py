@@ -1,9 +1,9 @@
 """Say what works on this machine, and what to do about the rest.
 
-Looks at GMLake's own library, the NVIDIA driver and its devices, PyTorch (without
-importing it), the bridge to it (compiled now if it never was), and the emulated
-device (a child process imports PyTorch on it). What is merely missing is fine: replay
-needs neither a GPU nor PyTorch.
+Looks at GMLake's own library, its options in the environment, the NVIDIA driver and
+its devices, PyTorch (without importing it), the bridge to it (compiled now if it never
+was), and the emulated device (a child process imports PyTorch on it). What is merely
+missing is fine: replay needs neither a GPU nor PyTorch.
 
 examples:
   gmlake doctor
@@ -35,8 +35,9 @@ from gmlake.cache import cache_folder
 from gmlake.emulator.devices import find_device
 from gmlake.emulator.launch import Plan, environment, native_library, torch_libraries
 from gmlake.emulator.standins import find_torch
-from gmlake.errors import Error, UserError
+from gmlake.errors import Error, InvalidArgument, UserError
 from gmlake.terminal import standard_output
+from gmlake.torch.activation import check_environment
 from gmlake.torch.bridge.building import build, turned_off
 
 NAME = "doctor"
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     """Look, and print what was found."""
     driver = check_driver()
     devices = check_devices() if driver.state == "ok" else []
-    checks = [check_core(), driver, *devices, check_torch(), check_bridge(), check_emulated()]
+    checks = [check_core(), check_variables(), driver, *devices, check_torch(), check_bridge(), check_emulated()]
     ok = all(check.state != "broken" for check in checks)
     if args.json:
         print(json.dumps({"ok": ok, "checks": [asdict(check) for check in checks]}, indent=2))
@@ -93,6 +94,18 @@ def check_core() -> Check:
     except Error as error:
         return Check("gmlake", "broken", f"{found}: {error}", "Install it again; if that does not help, report it.")
     return Check("gmlake", "ok", f"{found}; replay works")
+
+
+def check_variables() -> Check:
+    """Look at the options in the environment: one that is wrong keeps GMLake from serving a process."""
+    name = "environment"
+    try:
+        check_environment()
+    except (UserError, InvalidArgument) as error:
+        advice = "GMLake serves no process with it, PyTorch's own allocator does; correct the variable or unset it."
+        return Check(name, "broken", str(error), advice)
+    known = sorted(variable for variable in os.environ if variable.split("_")[0] == "GMLAKE")
+    return Check(name, "ok", f"{', '.join(known)}: understood" if known else "sets no option of GMLake")
 
 
 def check_driver() -> Check:

@@ -9,6 +9,8 @@ examples:
   gmlake options caching
   GMLAKE_TARGET=0.99 gmlake options gmlake
   gmlake options --json
+
+exit status: 0; 2 for bad input, also if a GMLAKE_ variable of the environment is unknown or makes no sense.
 """
 
 from __future__ import annotations
@@ -16,13 +18,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from dataclasses import asdict, dataclass
 
 from rich.table import Table
 
 from gmlake import _core
-from gmlake.errors import InvalidArgument, UserError
+from gmlake.errors import UserError
 from gmlake.terminal import standard_output
+from gmlake.torch.activation import check_environment
 
 NAME = "options"
 OURS = "gmlake"
@@ -57,11 +61,14 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({"options": [asdict(setting) for setting in settings]}, indent=2))
     else:
         _show(chosen, settings)
+    if any(row.name == OURS for row in chosen):
+        sys.stdout.flush()
+        check_environment()  # after the list, in which the right name may be found
     return 0
 
 
 def settings_of(row: _core.CatalogueRow) -> list[Setting]:
-    """The options of one allocator; a value in the environment that makes no sense is an error."""
+    """The options of one allocator."""
     return [_setting(row.name, option) for option in row.options]
 
 
@@ -70,10 +77,6 @@ def _setting(allocator: str, option: _core.OptionRow) -> Setting:
     value = os.environ.get(variable) if allocator == OURS else None
     if value is None:
         return Setting(allocator, option.name, option.fallback, "default", option.meaning)
-    try:
-        _core.make_allocator(f"{allocator}:{option.name}={value}", _core.SimulatedDriver())
-    except InvalidArgument as error:
-        raise UserError(f"{variable}: {error}") from error
     return Setting(allocator, option.name, value, variable, option.meaning)
 
 

@@ -47,11 +47,12 @@ from gmlake.emulator.arguments import (
     plan_of,
 )
 from gmlake.emulator.execution import Execution, NotStarted, execute
-from gmlake.emulator.launch import ALLOCATORS
+from gmlake.emulator.launch import ALLOCATORS, asks_for_gmlake
 from gmlake.emulator.session import may_record_to
 from gmlake.emulator.summary import show
 from gmlake.errors import Error, UserError
 from gmlake.output import check_target, write_whole
+from gmlake.torch.activation import check_environment
 
 NAME = "run"
 _EMULATED_ONLY = ("hazards", "leaks")
@@ -85,6 +86,8 @@ def run(args: argparse.Namespace) -> int:
             leaks=args.leaks,
             allocator=args.allocator,
         )
+        if asks_for_gmlake(plan, os.environ):
+            check_environment()  # the process would only warn, and be served by PyTorch
         done = execute(command, plan, os.environ, args.record)
         unwritten = [*_report(args, done), *done.findings.unwritten]
         explanation = done.explanation()

@@ -18,6 +18,7 @@ from gmlake.emulator.devices import Device
 from gmlake.emulator.standins import find_torch, stand_ins
 from gmlake.emulator.standins.cache import LINKABLE
 from gmlake.errors import UserError
+from gmlake.torch.activation import OFF
 
 MOST_GPUS = 64
 GPUS_OF_A_NODE = 8
@@ -102,6 +103,13 @@ def _choose_allocator(child: dict[str, str], plan: Plan) -> None:
         child.pop(variable, None)
         if settings:
             child[variable] = ",".join(settings)
+
+
+def asks_for_gmlake(plan: Plan, base: Mapping[str, str]) -> bool:
+    """Whether the child is to be served by GMLake."""
+    child = dict(base)
+    _choose_allocator(child, plan)
+    return child.get("GMLAKE", "").strip().lower() not in OFF
 
 
 def device_text(plan: Plan, device: Device) -> str:

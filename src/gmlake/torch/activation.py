@@ -8,6 +8,7 @@ may still fork afterwards and let its children use the device.
 from __future__ import annotations
 
 import ctypes
+import difflib
 import os
 import warnings
 from typing import Any
@@ -17,6 +18,7 @@ from gmlake.errors import CannotEnable, InvalidArgument
 
 OLDEST_DRIVER = 11020  # CUDA 11.2, in the driver's own numbers
 ON, OFF, STRICT = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off"), "strict"
+OTHERS = ("LOG", "COMPARE", "BRIDGE")  # after GMLAKE_: variables that are no options of the allocator
 
 # PyTorch's setters, and our callback for each.
 SETTERS = {
@@ -45,7 +47,7 @@ def enable(**options: object) -> None:
         if options:
             raise CannotEnable("GMLake serves this process already; give options with the first gmlake.enable()")
         return
-    compare = _flag("compare", options.pop("compare", os.environ.get("GMLAKE_COMPARE", "0")))
+    compare = _flag("option compare", options.pop("compare")) if "compare" in options else _compare_from_environment()
     written = {name: _written(value) for name, value in options.items()}
     _check_options(written)
     torch = _torch()
@@ -72,14 +74,23 @@ def is_enabled() -> bool:
     return _installed is not None
 
 
+def check_environment() -> None:
+    """Would GMLake serve a process with our environment? CannotEnable or InvalidArgument names a variable if not.
+
+    Only what the variables say is looked at: nothing is started for it.
+    """
+    _check_switch(os.environ.get("GMLAKE", "").strip().lower())
+    _compare_from_environment()
+    _check_options({})
+
+
 def enable_from_environment(wanted: str) -> None:
     """What GMLAKE=... asks for; unless it is strict, a warning takes the place of an error."""
     wanted = wanted.strip().lower()
     if wanted in OFF:
         return
     try:
-        if wanted not in (*ON, STRICT):
-            raise CannotEnable(f"GMLAKE={wanted} means nothing; expected 1, strict or 0")
+        _check_switch(wanted)
         enable()
     except (CannotEnable, InvalidArgument) as error:
         if wanted == STRICT:
@@ -87,10 +98,19 @@ def enable_from_environment(wanted: str) -> None:
         warnings.warn(f"GMLake is not used, PyTorch's own allocator is: {error}", RuntimeWarning, stacklevel=2)
 
 
+def _check_switch(wanted: str) -> None:
+    if wanted not in (*ON, *OFF, STRICT):
+        raise CannotEnable(f"GMLAKE={wanted} means nothing; expected 1, strict or 0")
+
+
+def _compare_from_environment() -> bool:
+    return _flag("GMLAKE_COMPARE", os.environ.get("GMLAKE_COMPARE", "0"))
+
+
 def _flag(name: str, value: object) -> bool:
     text = str(value).lower()
     if text not in (*ON, *OFF):
-        raise InvalidArgument(f"option {name} is 1 or 0, not '{value}'")
+        raise InvalidArgument(f"{name} is 1 or 0, not '{value}'")
     return text in ON
 
 
@@ -103,7 +123,25 @@ def _check_options(options: dict[str, str]) -> None:
     nowhere = _core.SimulatedDriver()
     for name, value in options.items():
         _core.make_allocator(f"gmlake:{name}={value}", nowhere)
-    _core.check_process_options()
+    try:
+        _core.check_process_options()
+    except InvalidArgument as error:
+        raise InvalidArgument(_with_variable(str(error))) from None
+
+
+def _with_variable(problem: str) -> str:
+    """What is wrong with an option in the environment: with its variable, or with the one that may have been meant."""
+    [names] = ([option.name for option in row.options] for row in _core.catalogue() if row.name == "gmlake")
+    for name in names:
+        if problem.startswith(f"option {name} "):  # it is a number, but an impossible one
+            return f"GMLAKE_{name.upper()}: {problem}"
+    written = problem.partition(":")[0].removeprefix("GMLAKE_").upper()
+    known = [*map(str.upper, names), *OTHERS]
+    if written in known:
+        return problem
+    near = difflib.get_close_matches(written, known, n=1)
+    meant = f"; did you mean GMLAKE_{near[0]}?" if near else ""
+    return f"{problem}, which `gmlake options gmlake` explains{meant}"
 
 
 def _torch() -> Any:
