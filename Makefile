@@ -78,7 +78,7 @@ clean:
 	@$(PIP) install 'gmlake[dev]'
 	@touch $@
 
-# The CUDA build of PyTorch without NVIDIA's libraries (1.4 GB), and what is trained with it.
+# The CUDA build of PyTorch without NVIDIA's libraries, and what is trained with it.
 .venv/trainable: .venv/installed requirements/emulated.txt
 	@echo "installing PyTorch and the training stack for the emulated device"
 	@$(PIP) install --no-deps -r requirements/emulated.txt

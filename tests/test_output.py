@@ -11,9 +11,23 @@ from typing import IO, Any
 import pytest
 
 from gmlake.errors import UserError
-from gmlake.output import move_whole, readable, write_whole
+from gmlake.output import check_target, move_whole, readable, write_whole
 
 LIMIT = 1 << 16
+
+
+def test_a_link_leads_to_what_is_not_there_yet(tmp_path: Path) -> None:
+    link, loop = tmp_path / "link", tmp_path / "loop"
+    link.symlink_to(tmp_path / "new")
+    check_target(link, force=False)
+    write_whole(link, b"text", force=False)
+    assert (tmp_path / "new").read_bytes() == b"text"
+    assert link.is_symlink()
+    with pytest.raises(UserError, match="exists already"):
+        check_target(link, force=False)
+    loop.symlink_to(loop)
+    with pytest.raises(UserError, match=f"{loop} cannot be written: "):
+        check_target(loop, force=True)
 
 
 @pytest.fixture

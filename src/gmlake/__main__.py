@@ -1,13 +1,13 @@
 """GMLake: a GPU memory allocator that stitches scattered free memory together.
 
-  gmlake run -- COMMAND                what memory does it need? --emulate a100-80g: without a GPU
+  gmlake run -- COMMAND                what memory does it need? Also without a GPU
   gmlake compare -- COMMAND            and how much with PyTorch's allocators and with GMLake?
   gmlake replay TRACE                  how much memory does this run need, under which allocator?
   gmlake report TRACE -o report.html   where does the memory go? A page to look at
   gmlake plot TRACE -o picture.png     the same as pictures, one at a time
   gmlake workloads run paper           the paper's evaluation, from real model code
   gmlake convert SNAPSHOT -o TRACE     keep a PyTorch memory snapshot in a compact form
-  gmlake fidelity SNAPSHOT             does the simulated PyTorch allocator decide as the real one did?
+  gmlake fidelity SNAPSHOT             is replay true to your PyTorch's allocator?
   gmlake top                           the GMLake processes of this machine, live
   gmlake doctor                        what works on this machine, and what to do about the rest
   gmlake options                       every option of every allocator
@@ -115,15 +115,14 @@ def _parser() -> argparse.ArgumentParser:
     # Here, because they take longest, and may be interrupted like all else.
     from gmlake import __version__
     from gmlake.commands import COMMANDS
+    from gmlake.helptext import HelpFormatter
 
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = Parser(prog="gmlake", description=__doc__, formatter_class=raw)
+    parser = Parser(prog="gmlake", description=__doc__, formatter_class=HelpFormatter)
     parser.set_defaults(run=None)
     parser.add_argument("--version", action="version", version=f"gmlake {__version__}")
-    verbs = parser.add_subparsers(metavar="VERB", parser_class=Parser)
+    verbs = parser.add_subparsers(metavar="VERB", parser_class=Parser, help="one of these")
     for command in COMMANDS:
-        text = command.__doc__ or ""
-        verb = verbs.add_parser(command.NAME, help=text.partition("\n")[0], description=text, formatter_class=raw)
+        verb = verbs.add_parser(command.NAME, description=command.__doc__, formatter_class=HelpFormatter)
         command.add_arguments(verb)
         verb.set_defaults(run=command.run)
     return parser

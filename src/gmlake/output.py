@@ -3,6 +3,7 @@ whole or not at all, with names in it that any reader can decode and any termina
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from contextlib import suppress
@@ -28,19 +29,21 @@ def one_line(text: str) -> str:
 def check_target(path: Path, force: bool, to_force: str = "overwrite it with -f") -> None:
     """Refuse a file that could not be written, before any work is done; `to_force` says how to overwrite one."""
     try:
-        there = path.exists()
-        if path.is_dir():
+        target = _target(path)
+        there = target.exists()
+        if target.is_dir():
             raise UserError(f"{path} cannot be written: it is a folder")
         if there and not force:
             raise UserError(f"{path} exists already: choose another name, or {to_force}")
-        if not path.parent.is_dir():
-            raise UserError(f"{path} cannot be written: there is no folder {path.parent}")
-        if there and not path.is_file():
+        if not target.parent.is_dir():
+            parent = (target if path.is_symlink() else path).parent
+            raise UserError(f"{path} cannot be written: there is no folder {parent}")
+        if there and not target.is_file():
             return  # opening a pipe would wait for its reader, and closing it send that one away
-        with path.open("ab" if there else "xb"):  # permissions alone do not say it: a file system may refuse anyone
+        with target.open("ab" if there else "xb"):  # permissions alone do not say it: a file system may refuse anyone
             pass
         if not there:
-            path.unlink()
+            target.unlink()
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror or error}") from None
 
@@ -48,7 +51,7 @@ def check_target(path: Path, force: bool, to_force: str = "overwrite it with -f"
 def write_whole(path: Path, data: bytes, *, force: bool = True) -> None:
     """Write a file; if that fails nothing is left of it, because half a file misleads and is in the next try's way."""
     try:
-        with path.open("wb" if force else "xb") as file:
+        with _target(path).open("wb" if force else "xb") as file:
             try:
                 file.write(data)
                 file.flush()
@@ -65,7 +68,7 @@ def write_whole(path: Path, data: bytes, *, force: bool = True) -> None:
 
 def move_whole(source: Path, path: Path) -> None:
     """Put a finished file where the user wants it, through links as write_whole does; a failure changes nothing."""
-    target = path.resolve()  # a link would be replaced itself
+    target = _target(path)  # a link would be replaced itself
     if target.exists() and not target.is_file():
         write_whole(path, source.read_bytes())  # so would a device or a pipe
         return
@@ -78,8 +81,13 @@ def move_whole(source: Path, path: Path) -> None:
         raise UserError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
+def _target(path: Path) -> Path:
+    """The file itself, or where it will be: a link may lead to what is not there yet."""
+    return Path(os.path.realpath(path))
+
+
 def _discard(path: Path) -> None:
     """Remove what was written in part; devices and pipes stay, and so does a link to the file."""
     with suppress(OSError):
         if path.is_file():
-            path.resolve().unlink()
+            _target(path).unlink()

@@ -62,7 +62,12 @@ def test_decisions_that_differ_are_counted_and_shown(cli: Cli, faithful: Path, t
 
 
 def test_what_is_no_history_of_the_default_allocator(cli: Cli, faithful: Path, tmp_path: Path) -> None:
-    assert_refused(cli("fidelity", "demo"), "is not a memory snapshot")
+    assert_refused(cli("fidelity", "demo"), "demo: no such file")  # no bundled trace is a snapshot
+    whole_trace = tmp_path / "trace.gmt"
+    assert cli("convert", faithful, "-o", whole_trace).returncode == 0
+    assert_refused(cli("fidelity", whole_trace), "is not a memory snapshot")
+    assert cli("convert", faithful, "-o", tmp_path / "converted.pickle").returncode == 0
+    assert_refused(cli("fidelity", tmp_path / "converted.pickle"), "has addresses that gmlake convert chose")
     assert_refused(cli("fidelity", faithful, "--device", 1), "has no device 1, expected 0 to 0")
     broken = tmp_path / "broken.json"
     whole = history(second=BASE + 4 * MIB)

@@ -49,6 +49,13 @@ def test_a_variable_that_makes_no_sense_is_an_error(cli: Cli, variable: str, val
     assert cli("options", "caching", env={variable: value}).returncode == 0
 
 
+def test_a_narrow_terminal_gets_lines_instead_of_a_table(cli: Cli) -> None:
+    wide, narrow = (cli("options", "caching", env={"COLUMNS": columns}).stdout for columns in ("200", "40"))
+    assert narrow.split() != wide.split()
+    assert len(narrow.splitlines()) < 60
+    assert "max_split_size_mb = " in narrow
+
+
 def test_unknown_allocator(cli: Cli) -> None:
     assert_refused(cli("options", "slab"), "unknown allocator 'slab'")
 

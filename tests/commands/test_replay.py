@@ -99,6 +99,14 @@ def test_capacity_and_out_of_memory(cli: Cli, npz: Path) -> None:
     assert "out of mem." in cli("replay", npz, "--allocator", "caching", "--capacity", "50MiB").stdout
 
 
+def test_where_memory_runs_out_nothing_is_best(cli: Cli, npz: Path) -> None:
+    done = cli("replay", npz, "--capacity", "4MiB", "--allocator", "gmlake", "--allocator", "caching")
+    ours = next(line.split() for line in done.stdout.splitlines() if line.startswith("gmlake "))
+    assert "CPU" not in done.stdout  # what was spent on a part of the trace compares with nothing
+    assert len(ours) < 6
+    assert "None of them completes." in done.stdout
+
+
 def test_a_pipe_gets_every_column(cli: Cli, npz: Path) -> None:
     done = cli("replay", npz, "--capacity", "50MiB", "--smallest-capacity", env=NO_WIDTH)
     for head in ("frag.", "active /", "out of mem.", "driver ms", "in all", "CPU", "million"):

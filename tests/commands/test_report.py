@@ -55,6 +55,16 @@ def test_results_that_were_saved_make_a_page(cli: Cli, npz: Path, tmp_path: Path
     assert (tmp_path / "report.html").stat().st_size > 50_000
 
 
+@pytest.mark.parametrize("option", [("--allocator", "gmlake"), ("--capacity", "1GiB"), ("--cost-table", "free")])
+@pytest.mark.parametrize("verb", [("report", "-o", "page.html"), ("plot", "--kind", "needs", "-o", "picture.png")])
+def test_nothing_is_asked_of_a_replay_where_nothing_is_replayed(
+    cli: Cli, npz: Path, tmp_path: Path, verb: tuple[str, ...], option: tuple[str, str]
+) -> None:
+    saved = tmp_path / "saved.json"
+    saved.write_text(cli("replay", npz, "--json").stdout)
+    assert_refused(cli(verb[0], saved, *verb[1:], *option), f"{option[0]} has no effect on saved results")
+
+
 def test_saved_results_of_traces_that_share_a_name_stay_apart(cli: Cli, npz: Path, tmp_path: Path) -> None:
     printed = (cli("replay", trace, "--json", "--capacity", "1GiB").stdout for trace in (npz, "snapshot"))
     loop, short = ([result | {"trace": "run"} for result in json.loads(text)["results"]] for text in printed)

@@ -142,6 +142,11 @@ def test_json_to_stdout_and_to_a_file(cli: Cli, tmp_path: Path) -> None:
     assert cli("run", "--json", "report.json", "-f", "--", "true").returncode == 0
 
 
+def test_a_script_without_python(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    assert "try: python train.py" in cli("run", "train.py").stderr
+
+
 def test_a_command_that_is_not_there(cli: Cli, tmp_path: Path) -> None:
     assert_not_started(cli("run", "--", "no-such-command"), 127, "no-such-command")
     script = tmp_path / "train.py"

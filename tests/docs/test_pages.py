@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from gmlake.trace import read_trace, write_trace
+from gmlake.trace.formats.snapshot_write import CONVERTED, to_snapshot
 from tests.docs.pages import PAGES, ROOT, commands
 from tests.emulator.running import Emulated
 
@@ -46,7 +48,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "traces").mkdir()
     trace = read_trace("snapshot")
     write_trace(trace, folder / "run.gmt")
-    write_trace(trace, folder / "snapshot.pickle")
+    converted = to_snapshot(trace)
+    del converted[CONVERTED]  # as if PyTorch had written it
+    (folder / "snapshot.pickle").write_bytes(pickle.dumps(converted))
     write_trace(trace, folder / "gpu.snapshot.json.gz")
     np.savez(folder / "run.npz", kind=trace.kind, id=trace.id, size=trace.size, stream=trace.stream)
     return folder

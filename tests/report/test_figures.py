@@ -127,4 +127,6 @@ def test_every_allocator_has_a_colour_of_its_own() -> None:
     colours = palette.allocator_colours(names)
     assert list(colours) != [] and set(colours) == set(names)
     assert len(set(colours.values())) == len(names)
+    variants = palette.allocator_colours([f"caching:max_split_size_mb={size}" for size in (64, 128, 256)])
+    assert not set(variants.values()) & set(palette.ALLOCATORS.values())  # nobody is taken for somebody else
     assert palette.allocator_colours(["x", "y"])["x"] != palette.allocator_colours(["x", "y"])["y"]

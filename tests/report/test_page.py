@@ -374,7 +374,7 @@ def test_saved_results_and_runs_have_pages_too(browser: Browser, subject: Subjec
     run.write_text(json.dumps({"status": 0, "emulated": None, "processes": [process, other], "traces": []}))
     runs = [{"allocator": name, "status": 0, "processes": [other]} for name in ("torch", "expandable")]
     comparison = tmp_path / "comparison.json"
-    comparison.write_text(json.dumps({"emulated": None, "runs": runs, "saving": None}, indent=2))
+    comparison.write_text(json.dumps({"emulated": None, "runs": runs, "saving": "gmlake reserves less."}, indent=2))
     page = tmp_path / "saved.html"
     report.write([results, run, comparison], page)
     browser.open(page)
@@ -388,6 +388,8 @@ def test_saved_results_and_runs_have_pages_too(browser: Browser, subject: Subjec
     browser.evaluate("document.querySelectorAll('#subjects button')[2].click()")
     browser.settle()
     assert [row[:3] for row in rows(browser, "#comparison")] == [["4712", "torch", "1"], ["4712", "expandable", "1"]]
+    assert text(browser, "h1") == "gmlake reserves less."
+    assert "simulated" not in text(browser, "footer")
     assert browser.complaints == []
 
 

@@ -52,7 +52,7 @@ from gmlake.emulator.arguments import (
 )
 from gmlake.emulator.execution import NotStarted, check_command
 from gmlake.emulator.launch import ALLOCATORS, environment
-from gmlake.emulator.summary import WIDTH
+from gmlake.emulator.summary import NO_GPU, WIDTH, lacks_gpu
 from gmlake.errors import Error, UserError
 from gmlake.hints import again, operand, show_next
 from gmlake.output import check_target, write_whole
@@ -157,6 +157,8 @@ def _report(args: argparse.Namespace, trials: list[Trial]) -> int:
             print(f"The last lines with {trial.allocator}:", *trial.last_lines, sep="\n  ", file=sys.stderr)
     if everywhere:
         explanation = failed[0].done.explanation() or f"it ended with status {failed[0].done.exit_status}"
+        if lacks_gpu(failed[0].done.plan):
+            explanation += f". {NO_GPU}"
         raise Error(f"the command fails, whatever the allocator: {explanation}")
     check_used(trials)
     unwritten = _tell(args, trials)

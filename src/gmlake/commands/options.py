@@ -30,6 +30,7 @@ from gmlake.torch.activation import check_environment
 
 NAME = "options"
 OURS = "gmlake"
+NARROW = 72  # columns of a terminal
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,12 @@ def _show(rows: list[_core.CatalogueRow], settings: list[Setting]) -> None:
     console = standard_output()
     for row in rows:
         console.print(f"[bold cyan]{row.name}[/]  {row.meaning}")
+        if console.width < NARROW:  # a column of meanings would be a few letters wide
+            for setting in settings:
+                if setting.allocator == row.name:
+                    console.print(f"{setting.name} = {setting.value}  [dim]{setting.origin}[/]\n  {setting.meaning}")
+            console.print()
+            continue
         table = Table(box=None, header_style="dim", padding=(0, 1))
         for head in ("option", "value", "origin", "meaning"):
             table.add_column(head, overflow="fold", no_wrap=head == "option")

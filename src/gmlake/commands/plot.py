@@ -29,7 +29,7 @@ import shlex
 from pathlib import Path
 
 from gmlake import plot, report
-from gmlake.commands.report import add_inputs, inputs_again, settings_asked
+from gmlake.commands.report import add_inputs, check_heeded, inputs_again, settings_asked
 from gmlake.errors import UserError
 from gmlake.hints import mention_devices, unused
 
@@ -60,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
     plot.check_library()
     allocators, settings = settings_asked(args)
     subjects = report.gather(args.inputs, allocators, settings, args.device, args.jobs)
+    check_heeded(args, subjects)
     mention_devices(subject.trace for subject in subjects if subject.trace is not None)
     plot.write(subjects, args.kind, args.output, look)
     if args.json:

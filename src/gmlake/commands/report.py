@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from gmlake import report
@@ -36,6 +37,7 @@ from gmlake.commands.replay import (
     check_jobs,
     validate,
 )
+from gmlake.errors import UserError
 from gmlake.hints import mention_devices, operand
 from gmlake.replay import Settings
 
@@ -85,11 +87,22 @@ def settings_asked(args: argparse.Namespace) -> tuple[list[str], Settings]:
     return allocators, settings
 
 
+def check_heeded(args: argparse.Namespace, subjects: Sequence[report.Subject]) -> None:
+    """Refuse what is asked of a replay where nothing is replayed."""
+    options = ("allocator", "capacity", "device", "smallest_capacity")
+    asked = [name for name in options if getattr(args, name, None) not in (None, False)]
+    asked += ["cost_table"] * (args.cost_table != COST_TABLE)
+    if asked and all(subject.trace is None for subject in subjects):
+        option = f"--{asked[0].replace('_', '-')}"
+        raise UserError(f"{option} has no effect on saved results, which are shown as they are; give the trace instead")
+
+
 def run(args: argparse.Namespace) -> int:
     """Gather, write, say where it is."""
     report.check_target(args.output, (".html", ".htm"), args.force)
     allocators, settings = settings_asked(args)
     subjects = report.gather(args.inputs, allocators, settings, args.device, args.jobs)
+    check_heeded(args, subjects)
     mention_devices(subject.trace for subject in subjects if subject.trace is not None)
     report.write_subjects(subjects, args.output, args.title)
     if args.json:

@@ -41,6 +41,7 @@ from rich.text import Text
 
 from gmlake.commands.replay import check_jobs, validate
 from gmlake.errors import UserError
+from gmlake.helptext import HelpFormatter
 from gmlake.hints import show_next
 from gmlake.replay import ALLOCATORS
 from gmlake.replay.progress import ProgressDisplay
@@ -65,7 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(what=None)
     actions = parser.add_subparsers(metavar="list | show | record | run")
 
-    raw = argparse.RawDescriptionHelpFormatter
     name = "a suite, an id, or its first parts, as in opt-13b/zero3"
     listing = actions.add_parser("list", help="the catalogue, or a part of it", description=_list.__doc__)
     listing.add_argument("names", metavar="NAME", nargs="*", help=f"{name}; default: all")
@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "record",
         help="make traces from scratch, on the emulated device",
         description=inspect.getdoc(_record),
-        formatter_class=raw,
+        formatter_class=HelpFormatter,
     )
     recording.add_argument("names", metavar="NAME", nargs="+", help=name)
     recording.add_argument("-o", "--output", metavar="DIR", type=Path, default=Path("traces"), help="default: traces")
@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "run",
         help="replay on every allocator and print the paper's tables",
         description=inspect.getdoc(_run),
-        formatter_class=raw,
+        formatter_class=HelpFormatter,
     )
     add = running.add_argument
     add("names", metavar="NAME", nargs="+", help=name)

@@ -28,7 +28,8 @@ class NotStarted(Exception):
     def __init__(self, name: str, error: OSError) -> None:
         """`name` is the first word of the command."""
         if isinstance(error, FileNotFoundError):
-            super().__init__(f"there is no command '{name}' in PATH nor at that place")
+            here = f"; {name} lies in this folder, try: python {name}" if Path(name).is_file() else ""
+            super().__init__(f"there is no command '{name}' in PATH{here or ' nor at that place'}")
             self.status = _NOT_FOUND
             return
         self.status = _CANNOT_START
@@ -72,7 +73,9 @@ class Execution:
             sure = known if self.host_ran_out else "perhaps for lack of memory on this machine"
             smaller = "run it without --compute, or make it smaller"
             what = smaller if self.plan.compute else "make it smaller, or free memory"
-            return f"the command, or a process of it, was killed with SIGKILL {sure}; {what}"
+            return f"the command, or a process of it, was killed with SIGKILL, {sure}; {what}"
+        if self.status == -signal.SIGINT:
+            return "the command was interrupted"
         if self.status < 0:
             crashed = -self.status in _CRASHES
             advice = "see with PYTHONFAULTHANDLER=1 where it was" if crashed else "somebody sent it that signal"

@@ -17,6 +17,7 @@ from gmlake.terminal import counted
 
 WIDTH = 120  # of tables at most; a narrower terminal breaks their lines
 _MOST = 5  # places and symbols that are shown
+NO_GPU = "CUDA finds no GPU on this machine; --emulate DEVICE runs the command without one"
 _LONGEST = 60  # letters of a line of source
 PEAKS = ("requested", "active", "reserved", "in use %", "retries", "OOM")  # heads of what peak_cells gives
 
@@ -30,10 +31,10 @@ def show(findings: Findings, plan: Plan) -> None:
         _show_peaks(console, findings.processes)
     else:
         console.print("No process used CUDA, or none lived to report what it needed.")
-        if plan.device is None and not _has_gpu():
-            console.print("CUDA finds no GPU on this machine; --emulate DEVICE runs the command without one.")
+        if lacks_gpu(plan):
+            console.print(f"{NO_GPU}.")
     _show_reads(console, findings.processes, plan)
-    _show_hazards(console, findings.processes)
+    _show_hazards(console, findings.processes, plan)
     if findings.unimplemented:
         console.print(f"Not implemented, but called: {first(findings.unimplemented)}.")
     for process in findings.processes:
@@ -42,11 +43,14 @@ def show(findings: Findings, plan: Plan) -> None:
     _show_traces(console, findings)
 
 
-def _has_gpu() -> bool:
-    try:
-        return _core.CudaDriver.device_count() > 0
-    except Error:
+def lacks_gpu(plan: Plan) -> bool:
+    """Whether the command was to run on a GPU of this machine, which has none."""
+    if plan.device is not None:
         return False
+    try:
+        return _core.CudaDriver.device_count() == 0
+    except Error:
+        return True
 
 
 def title(plan: Plan) -> str:
@@ -112,13 +116,15 @@ def _show_reads(console: Console, processes: list[dict[str, Any]], plan: Plan) -
         text = source if len(source) <= _LONGEST else f"{source[:_LONGEST]}..."
         console.print(f"  {times[place, source]:>6,} ×  {escape(place)}  [dim]{escape(text)}[/]")
     if len(order) > _MOST:
-        console.print(f"  and at {len(order) - _MOST} more places (--json lists them all)")
+        console.print(f"  and at {counted(len(order) - _MOST, 'more place')} (--json lists them all)")
 
 
-def _show_hazards(console: Console, processes: list[dict[str, Any]]) -> None:
+def _show_hazards(console: Console, processes: list[dict[str, Any]], plan: Plan) -> None:
     hazards = sum(process.get("hazards") or 0 for process in processes)
     if hazards:
         console.print(f"Memory used by two streams with nothing to order them: {hazards} times (each is told above).")
+    elif plan.hazards and processes:
+        console.print("No memory was used by two streams without an order between them.")
     missing = {name for process in processes for name in process.get("not_computed") or ()}
     if missing:
         console.print(f"Not computed, so that what depends on it is not real: {escape(first(sorted(missing)))}.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from gmlake import _core
 from gmlake.output import readable
 from gmlake.plot.style import Theme, bytes_axis, counts, legend_below, panels, room, size_text, titled, wrapped
 from gmlake.report import Subject, figures, palette
@@ -27,16 +28,25 @@ def needs(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
         names = [result.allocator for result in subject.results]
         colours = palette.allocator_colours(names)
         values = [result.needs for result in subject.results]
-        top = max(1, *(value or 0 for value in values), subject.results[0].peak_active)
+        active = _active(subject)
+        top = max(1, *(value or 0 for value in values), active)
         for place, (name, value) in enumerate(zip(names, values, strict=True)):
             text = "out of memory" if value is None else size_text(value)
             panel.barh(place, value or 0, color=colours[name], height=0.62)
             panel.annotate(f" {text}", (value or 0, place), va="center", fontsize=9)
-        panel.axvline(subject.results[0].peak_active, color=theme["ink"], linestyle=":", linewidth=1)
+        panel.axvline(active, color=theme["ink"], linestyle=":", linewidth=1)
         _rows(panel, [wrapped(name, 0.4 * figure.get_figwidth(), 10) for name in names])
         _until(panel, top, 1.1)
         titled(panel, f"{subject.name} (dotted: active memory)", 0.6 * figure.get_figwidth())
     return figure
+
+
+def _active(subject: Subject) -> int:
+    """At the peak of the trace; where it is not at hand, of what was fed before memory ran out."""
+    if subject.trace is None:
+        return max(result.peak_active for result in subject.results)
+    _, active = _core.trace_peaks(subject.trace.kind, subject.trace.id, subject.trace.size, subject.trace.stream)
+    return active
 
 
 def peak(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:

@@ -23,12 +23,16 @@ if TYPE_CHECKING:
 
 FEW = 60  # blocks that get boxes
 WIDTH, HEIGHT = 1800, 900  # of an image
+KEYED = 6  # inches that leave room for a key to the sizes
 _SMALLEST = 11  # class of 1 MiB: smaller blocks share a colour
 
 
 def memory_map(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
     """A row per trace, which is named if there are several, a column per allocator."""
     columns = max(len(subject.runs) for subject in subjects)
+    traces = [subject.trace for subject in subjects if subject.trace is not None]
+    largest = max(int(_classes(figures.blocks_of(trace)).max(initial=1)) for trace in traces)
+    coloured = False  # by size
     figure, axes = panels(len(subjects), columns, look, 3.9, width=4.6 * columns if columns > 1 else 8)
     for row, subject in zip(axes, subjects, strict=True):
         assert subject.trace is not None
@@ -38,7 +42,7 @@ def memory_map(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
             int((run.memory_map.held[:, 1:].sum(axis=1)).max(initial=1)) for run in subject.runs if run.memory_map
         )
         for panel, run in zip(row, subject.runs, strict=True):
-            _draw(panel, run, blocks, (low, high), theme, len(subject.trace))
+            coloured |= _draw(panel, run, blocks, (low, high), theme, len(subject.trace), largest)
             titled(panel, f"{run.result.allocator}: {size_text(run.result.peak_reserved)} reserved")
             panel.grid(visible=False)
             panel.set_ylim(0, top * 1.04)
@@ -54,11 +58,40 @@ def memory_map(subjects: Sequence[Subject], theme: Theme, look: Look) -> Figure:
         Patch(color=theme["held"], label="reserved, not in use"),
         Patch(facecolor="none", edgecolor=theme["faint"], hatch="////", label="stitched from scattered pieces"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2 if figure.get_figwidth() > NARROW + 1 else 1)
+    coloured &= figure.get_figwidth() > KEYED
+    if coloured:
+        handles += [Patch(color=_colour(step, largest), label=_size_name(step)) for step in _steps(largest)]
+    wide = figure.get_figwidth() > NARROW + 1
+    figure.legend(handles=handles, loc="outside lower center", ncols=(3 if coloured else 2) if wide else 1)
     return figure
 
 
-def _draw(panel: Any, run: Run, blocks: figures.Blocks, window: tuple[int, int], theme: Theme, events: int) -> None:
+def _steps(largest: int) -> list[int]:
+    """Classes of sizes that stand for all in the key."""
+    return sorted({0, round(largest / 3), round(2 * largest / 3), largest})
+
+
+def _size_name(step: int) -> str:
+    if step == 0:
+        return f"blocks up to {size_text(512 << _SMALLEST)}"
+    return f"blocks of {figures.class_name(_SMALLEST + step)}"
+
+
+def _colour(step: int, largest: int) -> tuple[float, float, float]:
+    red, green, blue, _ = LinearSegmentedColormap.from_list("sizes", palette.SCALE)(step / largest)
+    return red, green, blue
+
+
+def _draw(
+    panel: Any,
+    run: Run,
+    blocks: figures.Blocks,
+    window: tuple[int, int],
+    theme: Theme,
+    events: int,
+    largest: int,
+) -> bool:
+    """Whether colours tell sizes."""
     assert run.memory_map is not None
     until = events if run.result.out_of_memory is None else run.result.out_of_memory + 1
     held = figures.held_spans(run.memory_map, until)
@@ -69,8 +102,9 @@ def _draw(panel: Any, run: Run, blocks: figures.Blocks, window: tuple[int, int],
     stitched = (np.bincount(of, minlength=len(blocks.size)) > 1)[of]
     if len(np.unique(of)) <= FEW:
         _boxes(panel, held, boxes, of, stitched, blocks, theme)
-    else:
-        _image(panel, held, boxes, _classes(blocks)[of], stitched, window, theme)
+        return False
+    _image(panel, held, boxes, _classes(blocks)[of], stitched, window, theme, largest)
+    return True
 
 
 def _boxes(
@@ -98,17 +132,17 @@ def _image(
     stitched: npt.NDArray[np.bool_],
     window: tuple[int, int],
     theme: Theme,
+    largest: int,
 ) -> None:
     top = int(max((held[:, 2] + held[:, 3]).max(initial=1), 1))
-    scale = LinearSegmentedColormap.from_list("sizes", palette.SCALE)
     paper, grey = (np.array(to_rgb(theme[name])) for name in ("paper", "held"))
     image = np.broadcast_to(paper, (HEIGHT, WIDTH, 3)).copy()
     stripes = np.add.outer(np.arange(HEIGHT), np.arange(WIDTH)) % 8 < 2
     for rows, columns, _ in _cells(held, window, top):
         image[rows, columns] = grey
-    most = max(int(classes.max(initial=1)), 1)
+    colours = np.array([_colour(step, largest) for step in range(largest + 1)])
     for rows, columns, number in _cells(boxes, window, top):
-        colour = np.array(scale(classes[number] / most)[:3])
+        colour = colours[classes[number]]
         image[rows, columns] = colour
         if stitched[number]:
             part = image[rows, columns]

@@ -16,6 +16,7 @@ from typing import Any
 from gmlake._core import Allocator, InvalidArgument, SimulatedDriver, adopt, give_back, make_allocator, place
 from gmlake.replay.initial_state import Event, Segment, initial_segments, kind_of_segment
 from gmlake.trace import TraceError, read_snapshot
+from gmlake.trace.formats.snapshot_write import CONVERTED
 
 _MIB = 1 << 20
 _TIES = "address", "registration"
@@ -176,6 +177,8 @@ def check_snapshot(snapshot: Mapping[str, Any], device: int = 0, ties: str | Non
 def check_history(source: str | Path, device: int | None = None) -> Fidelity:
     """The same for a file, in which anything may be missing or wrong."""
     snapshot, device = read_snapshot(source, device=device)
+    if snapshot.get(CONVERTED):
+        raise TraceError(f"{source}: has addresses that gmlake convert chose; take the snapshot that PyTorch wrote")
     try:
         return check_snapshot(snapshot, device)
     except InvalidArgument as error:

@@ -101,15 +101,15 @@ def _columns(results: Sequence[Result]) -> list[Column]:
         columns.append(Column("active /\nsmallest %", _active_share, _percent, max, rank=2))
         columns.append(Column("ms / iter.\nat smallest", _ms_at_smallest, _number, min, rank=3))
     if any(r.retries for r in results):
-        columns.append(Column("retries", lambda r: r.retries, _count, min, rank=3))
+        columns.append(Column("retries", lambda r: r.retries, _count, rank=3))
     if any(not r.completed for r in results):
         columns.append(Column("out of mem.\nat event", lambda r: r.out_of_memory, _count))
     return [
         *columns,
         Column("calls /\niteration", lambda r: r.warm_driver_calls, _number, min, rank=1),
         Column("driver ms /\niteration", lambda r: r.warm_driver_ms, _number, min, rank=1),
-        Column("driver ms\nin all", lambda r: r.driver_ms, _number, min, rank=5),
-        Column("CPU\nms", lambda r: 1000 * r.cpu_seconds, _number, min, rank=4),
+        Column("driver ms\nin all", _if_completed(lambda r: r.driver_ms), _number, min, rank=5),
+        Column("CPU\nms", _if_completed(lambda r: 1000 * r.cpu_seconds), _number, min, rank=4),
         Column("million\nevents/s", _speed, "{:.2f}".format, max, rank=7),
     ]
 
@@ -165,8 +165,10 @@ def closing_sentence(results: Sequence[Result]) -> str | None:
     need = {result.allocator: result.needs for result in results}
     known = {name: needs for name, needs in need.items() if needs is not None}
     stuck = [name for name in need if name not in known]
-    if len(need) < 2 or not known:
+    if len(need) < 2:
         return None
+    if not known:
+        return "None of them completes."
     ours = "gmlake" if "gmlake" in known else min(known, key=known.__getitem__)
     theirs = "caching" if "caching" in known and ours != "caching" else max(known, key=known.__getitem__)
     if ours == theirs:
@@ -196,7 +198,7 @@ def _ms_at_smallest(result: Result) -> float | None:
 
 
 def _speed(result: Result) -> float | None:
-    return result.events / result.cpu_seconds / 1e6 if result.cpu_seconds > 0 else None
+    return result.events / result.cpu_seconds / 1e6 if result.completed and result.cpu_seconds > 0 else None
 
 
 def _gib(value: float) -> str:

@@ -53,7 +53,7 @@ def describe(subject: Subject, columns: Columns) -> dict[str, Any]:
 def headline(subject: Subject) -> str:
     """What it comes down to, in a sentence."""
     if not subject.results:
-        return f"{len(subject.processes)} process{'es' if len(subject.processes) != 1 else ''}"
+        return subject.saving or f"{len(subject.processes)} process{'es' if len(subject.processes) != 1 else ''}"
     first = subject.results[0]
     sentences = [closing_sentence(subject.results)]
     if sentences == [None] and first.needs is not None:

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +34,11 @@ class Subject:
     """One thing that the report is about. A trace has runs, saved results have none, saved runs have processes."""
 
     name: str
-    results: tuple[Result, ...] = ()
-    trace: Trace | None = None
-    runs: tuple[Run, ...] = ()
-    processes: tuple[dict[str, Any], ...] = ()
+    results: tuple[Result, ...] = field(default=(), repr=False)
+    trace: Trace | None = field(default=None, repr=False)
+    runs: tuple[Run, ...] = field(default=(), repr=False)
+    processes: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+    saving: str | None = None  # what a saved comparison came down to
 
 
 def gather(
@@ -126,7 +127,8 @@ def _saved(path: Path, name: str) -> list[Subject]:
         for run in runs
         for process in run["processes"]
     ]
-    return [Subject(name, processes=tuple(processes))]
+    saving = data.get("saving")
+    return [Subject(name, processes=tuple(processes), saving=saving if isinstance(saving, str) else None)]
 
 
 def _by_trace(results: list[Result]) -> list[Subject]:

@@ -59,7 +59,7 @@ THEMES: dict[str, dict[str, str]] = {
 def allocator_colours(names: list[str]) -> dict[str, str]:
     """A colour for each allocator; those we do not know by name, such as variants, take what is left."""
     known = {name: ALLOCATORS[name] for name in names if name in ALLOCATORS}
-    every = dict.fromkeys((*ALLOCATORS.values(), *MORE, *GROUPS))
+    every = dict.fromkeys((*MORE, *GROUPS))  # those of allocators that are not there come last
     left = [colour for colour in every if colour not in known.values()]
     unknown = (name for name in names if name not in known)
     known |= {name: left[number % len(left)] for number, name in enumerate(unknown)}

@@ -68,9 +68,9 @@ def names_of(sources: Sequence[str | Path]) -> list[str]:
 
 def read_snapshot(source: str | Path, *, device: int | None = None) -> tuple[dict[str, Any], int]:
     """A memory snapshot as PyTorch wrote it, and the device asked for, or the one with most events."""
-    path = _resolve(source)
+    path = Path(source)  # no bundled trace is one
     with about(path):
-        data = _load(path)
+        data = _load(path, "no such file")
         if not snapshot.sniff(data):
             raise TraceError("is not a memory snapshot")
         decoded = snapshot.decode(data)
@@ -141,7 +141,7 @@ def _resolve(source: str | Path) -> Path:
     return path
 
 
-def _load(path: Path) -> bytes:
+def _load(path: Path, missing: str | None = None) -> bytes:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
@@ -150,8 +150,8 @@ def _load(path: Path) -> bytes:
             raise TraceError(f"has {status.st_size} bytes, more than the {_MAX_FILE} that are supported")
         data = path.read_bytes()
     except FileNotFoundError:
-        names = ", ".join(bundled_names())
-        raise TraceError(f"no such file, nor is it a bundled trace ({names})") from None
+        nor = f"no such file, nor is it a bundled trace ({', '.join(bundled_names())})"
+        raise TraceError(missing or nor) from None
     except OSError as error:
         raise TraceError(f"cannot be read: {error.strerror or error}") from error
     if not data:

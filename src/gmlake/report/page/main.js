@@ -8,12 +8,17 @@ function fillSelect(select, names, chosen, change) {
   select.onchange = () => change(select.value);
 }
 
+const REPLAYED =
+  "Memory figures are exact for the trace: the allocators themselves ran, on a simulated device. Driver times are modelled, not measured.";
+const REPORTED = "Figures are those that the processes reported.";
+
 async function showSubject(description, number) {
   const subject = description.subjects[number];
   [...byId("subjects").children].forEach((button, i) => button.setAttribute("aria-pressed", String(i === number)));
   Object.assign(report, { charts: [], view: null, map: null, search: null, trace: null });
   byId("headline").textContent = subject.headline;
   byId("facts").textContent = facts(subject);
+  byId("origin").textContent = subject.results.length ? REPLAYED : REPORTED;
   if (subject.results.length) showComparison(subject);
   else showProcesses(subject);
   const trace = subject.trace && (await Trace.unpack(subject.trace));

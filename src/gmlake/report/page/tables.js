@@ -32,7 +32,7 @@ const COLUMNS = [
   ["out of memory at event", (r) => r.out_of_memory, formatCount, null],
   ["driver calls / iteration", (r) => r.warm_driver_calls, formatNumber, Math.min],
   ["driver ms / iteration", (r) => r.warm_driver_ms, formatNumber, Math.min],
-  ["driver ms in all", (r) => r.driver_ms, formatNumber, Math.min],
+  ["driver ms in all", (r) => (r.out_of_memory === null ? r.driver_ms : null), formatNumber, Math.min],
 ];
 
 function showComparison(subject) {

@@ -17,6 +17,7 @@ import numpy as np
 from gmlake.trace.placement import Line, place, rounded
 from gmlake.trace.trace import Kind, Trace
 
+CONVERTED = "converted_by_gmlake"  # the addresses are ours: they tell nothing about PyTorch's allocator
 _UNKNOWN = "N/A"
 
 
@@ -78,6 +79,7 @@ def to_snapshot(trace: Trace) -> dict[str, Any]:
         "device_traces": [[] for _ in range(trace.device)] + [history],
         "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": "", "expandable_segments": False},
         "external_annotations": _annotations(trace, times),
+        CONVERTED: True,
     }
 
 
