@@ -14,7 +14,9 @@ Lake::Lake(Supply& supply, PoolId pool, Address range, Bytes size)
       shared_(!pool),
       arena_(range, size),
       stitched_(supply, arena_),
-      retirement_(supply.chunks, supply.fences, [this](Address at, Bytes bytes) { arena_.bury(at, bytes); }) {}
+      retirement_(supply.chunks, supply.fences, [this](Address at, Bytes bytes) { arena_.bury(at, bytes); }) {
+  if (shared_) recall_.emplace();
+}
 
 Lake::~Lake() {
   for (Address at = arena_.range(); at < arena_.top(); at += page_size) {
@@ -78,7 +80,7 @@ Address Lake::try_take(Address place, const Request& request) {
 Address Lake::take_known(SBlock* block, const Request& request) {
   Clock clock;
   if (!stitched_.usable(block, clock) || !supply_.fences.wait(clock, request.stream)) return 0;
-  stitched_.activate(block, request.lane, recall_.now());
+  stitched_.activate(block, request.lane, recall_->now());
   block->requested = request.requested;
   ++reused_;
   ++supply_.statistics.sblock_hits;
@@ -107,7 +109,7 @@ Address Lake::make_room(const Request& request, Extent* own, Address place) {
     if (Address at = take_fenced(mixed->address, request); at != 0) return at;
 
   if (Address at = mend(place, request); at != 0) return at;
-  if (recall_.repeats() && aliasing_pays())
+  if (recall_->repeats() && aliasing_pays())
     if (Address at = alias(request); at != 0) return at;
   // Rather chunks from elsewhere than memory beyond the target, rather that than none. The second time it is looked up
   // anew, because chunks may have moved before the driver refused.

@@ -36,6 +36,10 @@ class Lake {
   ~Lake();  // gives everything back, whoever has it: the device must be idle
 
   Address allocate(Bytes size, Bytes requested, Stream stream);  // 0: no room
+  // The same for a request that found no room a moment ago: the program has made it once.
+  Address allocate_again(Bytes size, Bytes requested, Stream stream) {
+    return serve({size, requested, stream, supply_.fences.lane(stream)}, shared_ ? recall_->place() : 0);
+  }
   // The same at an address where the pool has memory; the caller knows that nobody uses it. False: it is not free.
   bool allocate_at(Address at, Bytes size, Bytes requested, Stream stream);
 
@@ -112,7 +116,8 @@ class Lake {
   enum class Mixing : std::uint8_t { settled, own, any };
   static constexpr Address anywhere = std::numeric_limits<Address>::max();
 
-  Address find_room(const Request& request);
+  Address serve(const Request& request, Address place);
+  Address find_room(const Request& request, Address place);
   Address make_room(const Request& request, Extent* own, Address place);
   // Ways to hand out what was found. An extent and an address are free, settled and large enough.
   Address take(Extent* free, const Request& request) {
@@ -174,13 +179,13 @@ class Lake {
   Arena arena_;
   Stitched stitched_;
   Retirement retirement_;
-  Recall recall_;
-  std::int64_t aliased_ = 0;     // sBlocks that were made
-  std::int64_t reused_ = 0;      // requests that were served by one
-  bool splintered_ = false;      // a part of the memory that counts was free in chunks that are partly in use
-  std::int64_t cuts_ = 0;        // chunks that were cut in two because memory was scarce
-  std::int64_t early_cuts_ = 0;  // because more was reserved than the target allows
-  std::int64_t delays_ = 0;      // chunks that were not, because they might have been in use
+  std::optional<Recall> recall_;  // of the ordinary pool
+  std::int64_t aliased_ = 0;      // sBlocks that were made
+  std::int64_t reused_ = 0;       // requests that were served by one
+  bool splintered_ = false;       // a part of the memory that counts was free in chunks that are partly in use
+  std::int64_t cuts_ = 0;         // chunks that were cut in two because memory was scarce
+  std::int64_t early_cuts_ = 0;   // because more was reserved than the target allows
+  std::int64_t delays_ = 0;       // chunks that were not, because they might have been in use
   Bytes active_ = 0;
 
   // What a step of growing or moving works with: kept, because to allocate it anew would cost more than the step.
@@ -196,17 +201,23 @@ class Lake {
 };
 
 inline Address Lake::allocate(Bytes size, Bytes requested, Stream stream) {
-  const Address at = find_room({size, requested, stream, supply_.fences.lane(stream)});
+  const Lane lane = supply_.fences.lane(stream);
+  const Address place = shared_ ? recall_->next(size, supply_.tally.allocated_large(), lane) : 0;
+  return serve({size, requested, stream, lane}, place);
+}
+
+// `place` is where the request may have been served in an earlier step.
+[[gnu::always_inline]] inline Address Lake::serve(const Request& request, Address place) {
+  const Address at = find_room(request, place);
   if (at == 0) [[unlikely]]
     return 0;
-  if (shared_) recall_.note(at);
-  active_ += size;
+  if (shared_) recall_->note(at);
+  active_ += request.size;
   return at;
 }
 
-inline Address Lake::find_room(const Request& request) {
+inline Address Lake::find_room(const Request& request, Address place) {
   const auto& [size, requested, stream, lane] = request;
-  const Address place = shared_ ? recall_.next(size, supply_.tally.allocated_large(), lane) : 0;
   if (may_cut(size)) [[unlikely]]
     cut_to_measure(place, request);
   if (place != 0)

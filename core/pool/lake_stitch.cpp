@@ -55,7 +55,7 @@ Address Lake::plan_growth(const Request& request, Bytes lack, Mixing mixing) {
 Address Lake::mend(Address place, const Request& request) {
   SBlock* block = place == 0 || arena_.contains(place) ? nullptr : stitched_.at(place);
   if (block == nullptr || block->active) return 0;
-  if (block->serves != request.size || block->last_request != recall_.met()) return 0;
+  if (block->serves != request.size || block->last_request != recall_->met()) return 0;
   Fences::Ticket ticket;
   if (!supply_.fences.mark(block->clock, ticket)) return 0;
   if (!supply_.fences.passed(ticket)) {  // what is mapped there is still used; from the next time on this is known
@@ -87,7 +87,7 @@ Address Lake::alias(const Request& request) {
   ++aliased_;
   ++supply_.statistics.stitches;
   supply_.journal.note(JournalEntry::Action::stitch, block->address, block->size, request.stream);
-  stitched_.activate(block, request.lane, recall_.now());
+  stitched_.activate(block, request.lane, recall_->now());
   stitched_.keep_budget(block);
   block->requested = request.requested;
   return block->address;

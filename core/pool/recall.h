@@ -41,9 +41,10 @@ class Recall {
     } else if (met_ > 0) {
       --met_;
     }
-    return thread_ != none ? (entry(thread_) & low_bits) * unit : 0;
+    return place();
   }
-  void note(Address place) { entry(now_) |= place / unit & low_bits; }  // of the request under way
+  Address place() { return thread_ != none ? (entry(thread_) & low_bits) * unit : 0; }  // the same once more
+  void note(Address place) { entry(now_) |= place / unit & low_bits; }                  // of the request under way
 
   using Number = std::uint64_t;  // of a request, counted from 1
   static constexpr Number none = 0;

@@ -7,8 +7,6 @@
 
 namespace gmlake {
 
-SmallPool::~SmallPool() = default;
-
 SmallPool::Shelf& SmallPool::look_up(Stream stream) {
   auto& entry = by_stream_[stream];
   if (entry == nullptr) entry.reset(new Shelf{stream, supply_.fences.lane(stream), Bins<Block>(page_size / unit + 1)});

@@ -37,7 +37,6 @@ class SmallPool {
   };
 
   SmallPool(Supply& supply, Slabs& slabs) : supply_(supply), slabs_(slabs) {}
-  ~SmallPool();
 
   Address allocate(Bytes size, Bytes requested, Stream stream);  // 0: no room
   // The same at an address in a slab of this stream, or in one that no stream has. False: it is not free.
