@@ -78,8 +78,10 @@ void GMLakeAllocator::out_of_memory(Bytes size, Stream stream) {
   if (supply_.limit < total) text += ", limited to " + format_bytes(supply_.limit);
   const Bytes wanted = supply_.tally.active() + round_up(size, unit);
   const Bytes missing = wanted - std::min(wanted, reserved + supply_.room());
-  text += missing > 0 ? "; the request exceeds what is there by " + format_bytes(missing)
-                      : "; what is free lies in chunks that are partly in use, a smaller chunk_limit may help";
+  if (missing > 0)
+    text += "; the request exceeds what is there by " + format_bytes(missing);
+  else if (reserved - supply_.chunks.doomed_bytes() > supply_.tally.active())
+    text += "; what is free lies in chunks that are partly in use, a smaller chunk_limit may help";
   throw OutOfMemory(text);
 }
 

@@ -30,7 +30,8 @@ bool Chunks::create(Bytes size, PoolKind kind, PoolId pool, std::span<Chunk*> ma
 }
 
 void Chunks::destroy(Chunk* chunk, PoolId pool) {
-  if (!try_destroy({chunk, pool})) doomed_.push_back({chunk, pool});
+  // While something is mapped that could not be undone it may be this one: released, it would still take memory.
+  if (!stuck_.empty() || !try_destroy({chunk, pool})) doomed_.push_back({chunk, pool});
 }
 
 bool Chunks::try_destroy(const Doomed& doomed) {
@@ -83,7 +84,7 @@ void Chunks::change_kind(Chunk* chunk, PoolKind kind) {
 
 void Chunks::try_again() {
   std::erase_if(stuck_, [this](const Span& span) { return unmap(span.at, span.size); });
-  std::erase_if(doomed_, [this](const Doomed& doomed) { return try_destroy(doomed); });
+  if (stuck_.empty()) std::erase_if(doomed_, [this](const Doomed& doomed) { return try_destroy(doomed); });
 }
 
 }  // namespace gmlake

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gmlake._core import Status
 from gmlake.errors import OutOfMemory
 
 from .memory import GIB, KIB, MIB, Lake
@@ -138,3 +139,17 @@ def test_an_allocator_that_goes_gives_everything_back() -> None:
     del lake.allocator
     lake.assert_empty()
     assert (lake.driver.ranges, lake.driver.events) == (0, 0)
+
+
+def test_memory_that_could_not_be_unmapped_counts_until_it_is() -> None:
+    lake = Lake()
+    lake.allocator.set_limit(64 * MIB)
+    for call in ("set_access", "unmap"):
+        lake.driver.fail(call, 1, Status.unknown, 1000)
+    with pytest.raises(OutOfMemory):
+        lake.take(64 * MIB)
+    assert lake.driver.physical_bytes == lake.stat("reserved_bytes") > 0
+    lake.driver.clear_faults()
+    lake.give(lake.take(64 * MIB))
+    lake.allocator.trim()
+    lake.assert_empty()
