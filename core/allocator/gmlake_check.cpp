@@ -128,15 +128,28 @@ std::vector<SegmentInfo> GMLakeAllocator::segments() const {
 // PyTorch's inactive_split: free memory that cannot be given back because a part of its chunk is in use. Found by
 // walking, so its peak is the highest value that anyone has looked at.
 void GMLakeAllocator::refresh_inactive() const {
-  Lake::Splinters sum;
+  Lake::Splinters large;
+  Lake::Splinters small;
   each_pool([&](const Pool& pool) {
     const Lake::Splinters splinters = pool.lake.splinters();
-    sum.count += splinters.count;
-    sum.bytes += splinters.bytes;
+    large.count += splinters.count;
+    large.bytes += splinters.bytes;
+    pool.small.each_slab([&](const SmallPool::Slab& slab) {
+      for (std::size_t place = 0; slab.live > 0 && place < slab.units; place += slab.blocks[place].size) {
+        if (slab.blocks[place].live) continue;
+        ++small.count;
+        small.bytes += signed_bytes(slab.blocks[place].bytes());
+      }
+    });
   });
-  auto show = [](StatArray& array, std::int64_t value) { array.change(PoolKind::large, value - array.all().current); };
-  show(supply_.statistics.inactive_split, sum.count);
-  show(supply_.statistics.inactive_split_bytes, sum.bytes);
+  auto show = [](StatArray& array, PoolKind kind, std::int64_t value) {
+    array.change(kind, value - array.by[static_cast<std::size_t>(kind)].current);
+  };
+  Statistics& statistics = supply_.statistics;
+  show(statistics.inactive_split, PoolKind::large, large.count);
+  show(statistics.inactive_split, PoolKind::small, small.count);
+  show(statistics.inactive_split_bytes, PoolKind::large, large.bytes);
+  show(statistics.inactive_split_bytes, PoolKind::small, small.bytes);
 }
 
 void GMLakeAllocator::check() const {

@@ -213,6 +213,18 @@ def test_free_splinters_are_counted_like_everything_else() -> None:
     assert set(lake.allocator.statistics()["inactive_split"]["all"].values()) == {0}
 
 
+def test_small_blocks_that_cannot_go_are_counted_too() -> None:
+    lake = Lake()
+    blocks = [lake.take(100 * 1024) for _ in range(6)]
+    lake.give(blocks[1], blocks[3])
+    statistics = lake.allocator.statistics()
+    assert statistics["inactive_split"]["small_pool"]["current"] == 3  # the two and the rest of the slab
+    assert statistics["inactive_split_bytes"]["small_pool"]["current"] == 2 * MIB - 4 * 100 * 1024
+    assert statistics["inactive_split_bytes"]["all"]["current"] == 2 * MIB - 4 * 100 * 1024
+    lake.give(*blocks[0::2], blocks[5])
+    assert lake.allocator.statistics()["inactive_split_bytes"]["all"]["current"] == 0
+
+
 def test_fences_are_counted_anew() -> None:
     lake = Lake(capacity=64 * MIB)
     lake.give(lake.take(48 * MIB, 0))
