@@ -109,7 +109,7 @@ Address GMLakeAllocator::allocate(Bytes size, Stream stream) {
     refuse(size);
   const Guard guard(lock_);
   Pool& pool = route(stream);
-  if (!limbo_.empty() || !waiting_.empty()) (void)settle_limbo(false);
+  if (!limbo_.empty()) (void)settle_limbo(false);
   const Bytes rounded = round_up(size, unit);
   const bool small = rounded <= supply_.policy.small_limit;
   Address address = small ? pool.small.allocate(rounded, size, stream) : pool.lake.allocate(rounded, size, stream);
@@ -164,7 +164,10 @@ void GMLakeAllocator::postpone(const Block& block, const Use& use) {
     block.large.extent->state = Extent::State::limbo;
   else
     block.large.stitched->limbo = true;
-  limbo_.push_back({block, use.others, supply_.fences.now(use.lane)});
+  auto limbo = std::ranges::find(limbo_, use.others, &Limbo::lanes);
+  if (limbo == limbo_.end())
+    limbo = limbo_.insert(limbo, {.lanes = use.others, .waiting = {}, .ticket = {}, .later = {}});
+  limbo->later.push_back({block, supply_.fences.now(use.lane)});
 }
 
 void GMLakeAllocator::record_stream(Address address, Stream stream) {
@@ -199,7 +202,7 @@ void GMLakeAllocator::set_limit(Bytes reserved) {
 
 Address GMLakeAllocator::try_allocate(Pool& pool, Bytes rounded, Bytes size, Stream stream) {
   return rounded <= supply_.policy.small_limit ? pool.small.allocate(rounded, size, stream)
-                                               : pool.lake.allocate(rounded, size, stream);
+                                               : pool.lake.allocate_again(rounded, size, stream);
 }
 
 void GMLakeAllocator::refuse(Bytes size) {
@@ -223,25 +226,24 @@ GMLakeAllocator::Block GMLakeAllocator::find_private(Address address) const {
 // lane covers all blocks released since the last one. Nothing is asked while a stream captures.
 bool GMLakeAllocator::settle_limbo(bool wait) {
   if (supply_.fences.capturing()) return false;
-  while (!limbo_.empty() || !waiting_.empty()) {
-    if (waiting_.empty()) {
-      LaneSet lanes = 0;
-      Moment last = 0;
-      for (const Limbo& entry : limbo_) {
-        lanes |= entry.lanes;
-        last = std::max(last, entry.clock.last());
-      }
-      if (!supply_.fences.mark(lanes, last, ticket_)) return false;
-      waiting_.swap(limbo_);
+  std::erase_if(limbo_, [&](Limbo& limbo) { return settle(limbo, wait); });
+  return limbo_.empty();
+}
+
+bool GMLakeAllocator::settle(Limbo& limbo, bool wait) {
+  while (!limbo.waiting.empty() || !limbo.later.empty()) {
+    if (limbo.waiting.empty()) {
+      if (!supply_.fences.mark(limbo.lanes, limbo.later.back().clock.last(), limbo.ticket)) return false;
+      limbo.waiting.swap(limbo.later);
     }
-    if (!(wait ? supply_.fences.synchronize(ticket_) : supply_.fences.passed(ticket_))) return false;
-    for (const Limbo& entry : waiting_) {
-      if (entry.block.large.extent != nullptr) entry.block.large.extent->state = Extent::State::live;
-      const Use use = this->use(entry.block);
+    if (!(wait ? supply_.fences.synchronize(limbo.ticket) : supply_.fences.passed(limbo.ticket))) return false;
+    for (const Released& released : limbo.waiting) {
+      if (released.block.large.extent != nullptr) released.block.large.extent->state = Extent::State::live;
+      const Use use = this->use(released.block);
       supply_.tally.settle(use.kind, use.bytes, use.requested);
-      free(entry.block, entry.clock, use);
+      free(released.block, released.clock, use);
     }
-    waiting_.clear();
+    limbo.waiting.clear();
   }
   return true;
 }

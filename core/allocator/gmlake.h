@@ -100,10 +100,15 @@ class GMLakeAllocator final : public Allocator {
     StreamFilter filter;
     bool met = false;  // a stream of it was heard of: until then one may be captured without our knowing
   };
-  struct Limbo {
+  struct Released {
     Block block;
-    LaneSet lanes;  // that must have passed the release
     Clock clock;
+  };
+  struct Limbo {  // blocks that the same lanes used: one that is slow holds up no others
+    LaneSet lanes;
+    std::vector<Released> waiting;  // for the ticket
+    Fences::Ticket ticket;
+    std::vector<Released> later;  // since it was made
   };
 
   std::unique_ptr<Pool> make_pool(PoolId id);
@@ -132,6 +137,7 @@ class GMLakeAllocator final : public Allocator {
   void free(const Block& block, const Clock& clock, const Use& use);
   void note(JournalEntry::Action action, const Block& block, const Use& use);
   bool settle_limbo(bool wait);
+  bool settle(Limbo& limbo, bool wait);
   void release_unused_pools(PoolId only = {});  // {0, 0}: all
   void give_back_everything();
   void refresh_inactive() const;
@@ -144,8 +150,6 @@ class GMLakeAllocator final : public Allocator {
   std::map<PoolId, std::unique_ptr<Pool>> private_;
   std::vector<Scope> scopes_;  // innermost last
   std::vector<Limbo> limbo_;
-  std::vector<Limbo> waiting_;  // for ticket_
-  Fences::Ticket ticket_;
 };
 
 }  // namespace gmlake

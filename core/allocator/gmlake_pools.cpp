@@ -111,6 +111,10 @@ GMLakeAllocator::Pool& GMLakeAllocator::private_pool(PoolId id) {
   if (!id) throw InvalidArgument("pool (0, 0) is the ordinary pool; a private pool needs another id");
   auto found = private_.find(id);
   if (found == private_.end()) {
+    if (private_.size() >= generation && !supply_.fences.capturing()) {  // rather than with fewer addresses
+      (void)settle_limbo(false);
+      release_unused_pools();
+    }
     auto pool = make_pool(id);
     if (pool == nullptr) throw OutOfMemory("the driver refused to reserve addresses for a private pool");
     found = private_.emplace(id, std::move(pool)).first;
@@ -159,12 +163,12 @@ std::vector<LiveBlock> GMLakeAllocator::restore_pool(PoolId id, std::span<const 
   LaneSet lanes = 0;
   for (const LiveBlock& block : released) lanes |= used_on.emplace_back(others(look_up(block.address)));
   Fences& fences = supply_.fences;
+  Fences::Ticket ticket;
   // A page of small blocks may go back to a stream from another one, whose work on it may be under way.
   auto mark = [&] {
-    return pool.small.one_stream() ? fences.mark(lanes, fences.now(0).last(), ticket_)
-                                   : fences.mark_everything(ticket_);
+    return pool.small.one_stream() ? fences.mark(lanes, fences.now(0).last(), ticket) : fences.mark_everything(ticket);
   };
-  if (!settle_limbo(true) || !mark() || !fences.synchronize(ticket_))
+  if (!settle_limbo(true) || !mark() || !fences.synchronize(ticket))
     throw DriverError("the checkpoint of pool " + written(id) +
                       " cannot be restored: the driver refused to wait for the streams that use its memory");
   empty_pool(pool, released);

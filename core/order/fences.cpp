@@ -14,9 +14,10 @@ Lane Fences::look_up(Stream stream) {
   Lane found = 0;
   while (found < lanes_ && found < crowd && streams_[found].front() != stream) ++found;
   if (found == lanes_) ++lanes_;
-  if (std::ranges::find(streams_[found], stream) == streams_[found].end()) {
+  const bool known = std::ranges::find(streams_[found], stream) != streams_[found].end();
+  if (!known) streams_[found].push_back(stream);
+  if (!known || (gone_ & only(found)) != 0) {  // its handle may be that of a stream that was destroyed
     // It may have used memory before it was heard of, and nobody was made to wait for that yet.
-    streams_[found].push_back(stream);
     finished_[found] = idle_;
     for (Lane lane = 0; lane < lanes_; ++lane) {
       done_[lane][found] = idle_;

@@ -283,3 +283,17 @@ def test_there_may_be_thousands_of_pools() -> None:
         lake.allocator.release_pool(name)
     lake.allocator.trim()
     lake.assert_empty()
+
+
+def test_pools_that_are_over_make_room_for_new_ones() -> None:
+    lake = Lake(capacity=80 * GIB)
+    for number in range(400):  # every one of them was captured and dropped, and nothing was trimmed
+        name = (number + 1, 0)
+        lake.allocator.begin_pool(name)
+        lake.give(lake.take(4 * MIB))
+        lake.allocator.end_pool(name)
+        lake.allocator.release_pool(name)
+    assert lake.stat("reserved_bytes") <= 65 * 4 * MIB
+    lake.allocator.begin_pool((1000, 0))
+    lake.take(20 * GIB)
+    lake.allocator.check()

@@ -48,6 +48,22 @@ def test_recorded_streams_keep_memory_from_reuse_until_they_have_passed(size: in
     assert overlap(lake.physical(again, size), memory)
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_a_slow_stream_holds_up_no_memory_but_its_own(size: int) -> None:
+    lake = Lake()
+    lake.driver.hold(1)
+    slow = lake.take(size)
+    lake.allocator.record_stream(slow, 1)
+    lake.give(slow)
+    for _ in range(20):
+        block = lake.take(size)
+        lake.allocator.record_stream(block, 2)  # which finishes at once
+        lake.give(block)
+    lake.take(512)
+    assert lake.stat("active_bytes") <= 3 * size + 512
+    lake.allocator.check()
+
+
 def test_a_block_that_a_stream_still_uses_is_shown_as_pending() -> None:
     lake = Lake()
     blocks = [lake.take(size) for size in SIZES]
@@ -271,3 +287,27 @@ def test_a_device_that_was_lost_is_not_out_of_memory() -> None:
     with pytest.raises(DriverError, match="an earlier error has made it unusable"):
         lake.allocator.allocate(64 * MIB, 0)
     assert lake.allocator.statistics()["num_ooms"] == 0
+
+
+@pytest.mark.parametrize("handle", [3, 9])  # one that was heard of before it was destroyed, and one that never was
+def test_a_new_stream_is_waited_for_whatever_its_handle(handle: int) -> None:
+    lake = Lake(capacity=48 * MIB)
+    for stream in (1, 2, 3):
+        lake.give(lake.take(KIB, stream))
+    small = lake.take(8 * MIB, 1)
+    lake.take(2 * MIB, 1)
+    large = lake.take(30 * MIB, 1)
+    lake.give(small)
+    lake.driver.fail("record", 2, Status.invalid_value)  # of the third stream, whose handle nobody knows any more
+    lake.give(lake.take(8 * MIB, 2))
+    assert lake.calls("synchronize") == 1
+    small = lake.take(8 * MIB, 1)
+    lake.driver.hold(handle)
+    work = Mark(lake.driver, handle)  # reads the large block, as its stream knows
+    memory = lake.physical(large, 30 * MIB)
+    lake.give(large, small)
+    lake.take(8 * MIB, 2)  # behind what all streams were told, but for that one
+    lake.give(lake.take(KIB, handle))  # now it is heard of
+    assert overlap(lake.physical(lake.take(30 * MIB, 2), 30 * MIB), memory)
+    assert not work.reached
+    assert not Mark(lake.driver, 2).reached
