@@ -17,6 +17,7 @@
 // nothing in it moves. Running out (S5) is the allocator's business: allocate just returns nothing.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -109,9 +110,16 @@ class Lake {
     std::vector<Chunk*> donors;
     std::vector<Placement> pieces;
   };
-  // Are sBlocks found again? Beyond the first 200, at least two must have been for each one that is made: a program
-  // whose layout differs in every step would make them for nothing, and each maps all that it serves.
-  bool aliasing_pays() const { return aliased_ < 200 + reused_ / 2; }
+  // Are sBlocks found again? Beyond the first 200, or one for two requests of a step, at least two must have been for
+  // each one that is made: a program whose layout differs in every step would make them for nothing, and each maps all
+  // that it serves. What another program made before, or this one in another phase, does not count.
+  bool aliasing_pays() {
+    if (recall_->changes() != phase_) {
+      phase_ = recall_->changes();
+      aliased_ = reused_ = 0;
+    }
+    return aliased_ < std::max<std::int64_t>(200, static_cast<std::int64_t>(recall_->step() / 2)) + reused_ / 2;
+  }
   // What free space a window may use: what can be used at once; the lane's own besides, behind a fence; anybody's.
   enum class Mixing : std::uint8_t { settled, own, any };
   static constexpr Address anywhere = std::numeric_limits<Address>::max();
@@ -147,13 +155,13 @@ class Lake {
   std::vector<Donor> donors();                        // and notes whether much is lost in that way
   std::vector<Chunk*> lowest_free();                  // the same chunks, by address
   // A cut costs two new chunks, and there is one more to map whenever they move: where memory is scarce one in sixteen
-  // is cut at most. One in four where much is lost already, or the target was missed, because few programs come to
-  // that. And not for blocks that fill a gap anyway.
+  // is cut at most. One in four where the target was missed, or where much is lost already and chunks move, because few
+  // programs come to that. And not for blocks that fill a gap anyway.
   bool may_cut(Bytes size) const {
     if (!supply_.tight && !supply_.beyond_target) [[likely]]
       return false;
     if (!shared_ || size < 8 * MiB) return false;
-    if (much_is_lost()) return are_few(cuts_ / 4);
+    if (much_is_lost()) return are_few(cuts_ / 4) && are_few(cuts_ - 2 * moved_);
     return supply_.scarce ? are_few(cuts_) : supply_.beyond_target && are_few(early_cuts_ / 4);
   }
   bool much_is_lost() const { return splintered_ && supply_.tight; }
@@ -180,10 +188,12 @@ class Lake {
   Stitched stitched_;
   Retirement retirement_;
   std::optional<Recall> recall_;  // of the ordinary pool
+  Recall::Number phase_ = 0;      // of the program, to which the next two belong
   std::int64_t aliased_ = 0;      // sBlocks that were made
   std::int64_t reused_ = 0;       // requests that were served by one
   bool splintered_ = false;       // a part of the memory that counts was free in chunks that are partly in use
   std::int64_t cuts_ = 0;         // chunks that were cut in two because memory was scarce
+  std::int64_t moved_ = 0;        // chunks that went elsewhere, or got a second address
   std::int64_t early_cuts_ = 0;   // because more was reserved than the target allows
   std::int64_t delays_ = 0;       // chunks that were not, because they might have been in use
   Bytes active_ = 0;

@@ -79,6 +79,7 @@ Address Lake::alias(const Request& request) {
   while (count < chunks.size() && total < request.size) total += chunks[count++]->size;
   if (total < request.size) return 0;
   chunks.resize(count);
+  moved_ += static_cast<std::int64_t>(count);
   Clock clock;
   for (const Chunk* chunk : chunks) arena_.merge_clocks(chunk->home, chunk->size, clock);
   if (!supply_.fences.wait(clock, request.stream)) return 0;
@@ -142,6 +143,7 @@ Address Lake::rehome(const Move& move, const Request& request) {
   for (Chunk* chunk : bench_.chunks) {
     if (chunk->home == 0) continue;
     moved += chunk->size;
+    ++moved_;
     if (!old.empty() && old.back().at + old.back().size == chunk->home)
       old.back().size += chunk->size;
     else

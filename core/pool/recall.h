@@ -38,8 +38,8 @@ class Recall {
     if (thread_ != none) {
       period_ = std::max(now_ - thread_, shortest_step);
       met_ = std::min(met_ + 1, period_);
-    } else if (met_ > 0) {
-      --met_;
+    } else if (met_ > 0 && --met_ == 0) {
+      ++changes_;
     }
     return place();
   }
@@ -52,6 +52,8 @@ class Recall {
   Number met() const { return thread_; }  // the one in an earlier step that it repeats
   // Was a good part of a step met again by now? How long a step is, is how far back it was met. A part that is the same
   // in every step, as an optimizer's, does not make a program that repeats itself, nor does a loop within a step.
+  Number step() const { return period_; }
+  Number changes() const { return changes_; }  // times that nothing was met any more, for as long as before
   bool repeats() const { return met_ >= std::max(period_ / 4, shortest_step); }
 
  private:
@@ -87,7 +89,8 @@ class Recall {
   Number thread_ = none;
   std::uint64_t history_ = 0;
   Number period_ = 0;  // requests since the one that the last was met as, and no fewer than the shortest step has
-  Number met_ = 0;     // requests, of a period at most, less those that were not
+  Number changes_ = 0;
+  Number met_ = 0;  // requests, of a period at most, less those that were not
 };
 
 }  // namespace gmlake

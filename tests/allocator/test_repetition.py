@@ -250,3 +250,35 @@ def test_a_place_that_was_another_requests_may_end_beyond_the_arena() -> None:
         allocator.release(allocator.allocate(GIB))  # at the arena's end
     with pytest.raises(OutOfMemory):
         allocator.allocate(alike)
+
+
+def crowded_step(seed: int, requests: int = 1500, held: int = 27 * GIB) -> list[tuple[int, int]]:
+    """Of a program that always holds nearly all it ever holds: (request, its size), or 0 where it is released."""
+    random = Random(seed)
+    step: list[tuple[int, int]] = []
+    live: list[tuple[int, int]] = []
+    for request in range(requests):
+        largest = random.choices((24, 200, 1500), weights=(70, 28, 2))[0]
+        size = random.randrange(1, largest * MIB)
+        while sum(length for _, length in live) + size > held:
+            gone, _ = live.pop(random.randrange(len(live)))
+            step.append((gone, 0))
+        step.append((request, size))
+        live.append((request, size))
+    return [*step, *((request, 0) for request, _ in live)]
+
+
+@pytest.mark.parametrize("seeds", [(0,), (3,), (0, 3)])
+def test_a_step_that_needs_hundreds_of_sblocks_comes_to_rest_in_every_phase(seeds: tuple[int, ...]) -> None:
+    lake = Lake(capacity=80 * GIB)
+    for seed in seeds:
+        step = crowded_step(seed)
+        for _ in range(30):
+            before = lake.memory_calls()
+            at: dict[int, int] = {}
+            for request, size in step:
+                if size:
+                    at[request] = lake.take(size)
+                else:
+                    lake.give(at[request])
+        assert lake.memory_calls() == before
