@@ -1,5 +1,5 @@
 // How much of each device's memory is in use, by all processes of a run together: two ranks on one card share it, as
-// they would share the real one. A process that dies gives its share back.
+// they would share the real one. A process that dies gives its share back. Devices are the machine's here (visible.h).
 #pragma once
 
 #include <cstddef>

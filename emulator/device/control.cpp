@@ -24,11 +24,16 @@ struct LeakReport {
 }  // namespace
 
 GMLAKE_EXPORT std::size_t gmlake_device_used(int device) {
-  return exists(device) ? capacity::used(device) : 0;
+  return exists(device) ? capacity::used(visible::physical(device)) : 0;
 }
 
 GMLAKE_EXPORT std::size_t gmlake_device_peak(int device) {
-  return exists(device) ? capacity::peak(device) : 0;
+  return exists(device) ? capacity::peak(visible::physical(device)) : 0;
+}
+
+// Which of the machine's devices this process calls so.
+GMLAKE_EXPORT int gmlake_device_physical(int device) {
+  return exists(device) ? visible::physical(device) : -1;
 }
 
 GMLAKE_EXPORT void gmlake_device_on_read(void (*observer)(const void*, std::size_t)) {

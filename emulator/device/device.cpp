@@ -22,7 +22,7 @@ Status copy_checked(void* to, const void* from, std::size_t size, StreamHandle s
 }  // namespace
 
 Status copy(void* to, const void* from, std::size_t size, StreamHandle stream, bool wait) {
-  if (configuration().count > 1 && !memory::common_access(address(to), address(from))) return Status::invalid_value;
+  if (visible::count() > 1 && !memory::common_access(address(to), address(from))) return Status::invalid_value;
   return copy_checked(to, from, size, stream, wait);
 }
 

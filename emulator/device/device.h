@@ -12,6 +12,7 @@
 #include "device/peers.h"
 #include "device/status.h"
 #include "device/timeline.h"
+#include "device/visible.h"
 
 #define GMLAKE_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -38,7 +39,7 @@ inline Status move(void* to, const void* from, std::size_t size) {
   return contents::move(address(to), address(from), size);
 }
 inline bool exists(int device) {
-  return device >= 0 && device < configuration().count;
+  return device >= 0 && device < visible::count();
 }
 
 // One of a stream's properties; 0 if there is no such stream.

@@ -18,6 +18,7 @@
 #include "device/configuration.h"
 #include "device/contents.h"
 #include "device/diagnostics.h"
+#include "device/visible.h"
 
 namespace gmlake::device::memory {
 namespace {
@@ -145,6 +146,7 @@ Status free_range(Address at, std::size_t size) {
 
 Status create(std::size_t size, int device, int handle_types, Handle& handle) {
   if (size == 0 || size % granularity != 0) return Status::invalid_value;
+  if (visible::count() == 0) return Status::no_device;
   std::lock_guard guard(lock());
   Block* block = make_block(size, device, handle_types);
   if (block == nullptr) return Status::out_of_memory;
@@ -233,9 +235,9 @@ Status export_file(Handle handle, int& file) {
   return file < 0 ? Status::out_of_memory : Status::success;
 }
 
-Status import_file(int file, Handle& handle) {
+Status import_file(int file, int unseen, Handle& handle) {
   std::lock_guard guard(lock());
-  Block* block = import_block(file);
+  Block* block = import_block(file, unseen);
   if (block == nullptr) return Status::invalid_value;
   block->handles = 1;
   handle = state().next_handle++;
@@ -245,6 +247,7 @@ Status import_file(int file, Handle& handle) {
 
 Status allocate(std::size_t size, int device, Address& at) {
   if (size == 0) return Status::invalid_value;
+  if (visible::count() == 0) return Status::no_device;
   if (size > configuration().memory) return Status::out_of_memory;
   std::lock_guard guard(lock());
   // The driver rounds to its granularity as well.

@@ -40,9 +40,9 @@ Status map(Address at, std::size_t size, std::size_t offset, Handle handle);
 Status unmap(Address at, std::size_t size);
 Status set_access(Address at, std::size_t size, int device, bool granted);
 Status properties(Handle handle, int& device, int& handle_types);
-// Between processes: a file descriptor of the caller's, who closes it.
+// Between processes: a file descriptor of the caller's, who closes it. `unseen` as in physical.h.
 Status export_file(Handle handle, int& file);
-Status import_file(int file, Handle& handle);
+Status import_file(int file, int unseen, Handle& handle);
 
 // cuMemAlloc and its relatives.
 Status allocate(std::size_t size, int device, Address& at);

@@ -17,6 +17,7 @@
 #include "device/contents.h"
 #include "device/diagnostics.h"
 #include "device/hazards.h"
+#include "device/visible.h"
 
 namespace gmlake::device {
 namespace {
@@ -27,7 +28,7 @@ constexpr off_t file_size = off_t{1} << 50;
 constexpr off_t labels = file_size / 2;
 struct Label {
   std::uint64_t size;
-  std::int64_t device;
+  std::int64_t device;  // of the machine
 };
 constexpr int foreign = -1;  // in place of handle types: another process made it
 std::size_t bytes = 0;
@@ -54,10 +55,10 @@ off_t label_of(off_t block) {
 
 Block* make_block(std::size_t size, int device, int handle_types) {
   if (next_offset + static_cast<off_t>(size) > labels) return nullptr;
-  if (!capacity::take(device, size)) return nullptr;
+  if (!capacity::take(visible::physical(device), size)) return nullptr;
   const int file = common_file();
   if (file < 0) {
-    capacity::give(device, size);
+    capacity::give(visible::physical(device), size);
     return nullptr;
   }
   const off_t offset = next_offset;
@@ -74,7 +75,7 @@ int export_block(const Block& block) {
   // Opened anew rather than duplicated: the position is then its own.
   const int file = open(("/proc/self/fd/" + std::to_string(block.file)).c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return -1;
-  const Label label{block.size, block.device};
+  const Label label{block.size, visible::physical(block.device)};
   if (pwrite(file, &label, sizeof label, label_of(block.offset)) == sizeof label &&
       lseek(file, block.offset, SEEK_SET) == block.offset)
     return file;
@@ -82,7 +83,7 @@ int export_block(const Block& block) {
   return -1;
 }
 
-Block* import_block(int file) {
+Block* import_block(int file, int unseen) {
   struct stat about;
   if (fstat(file, &about) != 0 || about.st_size != file_size) return nullptr;
   const off_t offset = lseek(file, 0, SEEK_CUR);
@@ -90,7 +91,8 @@ Block* import_block(int file) {
   if (offset < 0 || pread(file, &label, sizeof label, label_of(offset)) != sizeof label || label.size == 0)
     return nullptr;
   const int copy = fcntl(file, F_DUPFD_CLOEXEC, 0);
-  return copy < 0 ? nullptr : adopt_block(copy, offset, label.size, static_cast<int>(label.device));
+  const int device = visible::ordinal(static_cast<int>(label.device), unseen);
+  return copy < 0 ? nullptr : adopt_block(copy, offset, label.size, device);
 }
 
 void settle(Block* block) {
@@ -99,7 +101,7 @@ void settle(Block* block) {
   hazards::forget(*block);
   const bool ours = block->handle_types != foreign;
   if (ours) {
-    capacity::give(block->device, block->size);
+    capacity::give(visible::physical(block->device), block->size);
     bytes -= block->size;
     fallocate(block->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, block->offset, static_cast<off_t>(block->size));
   } else {

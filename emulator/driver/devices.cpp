@@ -26,7 +26,7 @@ int device_of(Context context) {
 
 bool is_context(Context context) {
   const auto at = reinterpret_cast<std::uintptr_t>(context), begin = reinterpret_cast<std::uintptr_t>(contexts);
-  return at >= begin && at < begin + static_cast<std::uintptr_t>(configuration().count);
+  return at >= begin && at < begin + static_cast<std::uintptr_t>(visible::count());
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ int attribute(int number, int device) {
     case 16:
       return card.multiprocessors;
     case 33:
-      return device + 1;  // bus
+      return visible::physical(device) + 1;  // bus
     case 36:
       return card.memory_clock_khz;
     case 37:
@@ -144,7 +144,7 @@ bool launchable(Dimensions grid, Dimensions block) {
 }  // namespace gmlake::driver
 
 GMLAKE_EXPORT Result cuInit(unsigned) {
-  return configuration().count > 0 ? 0 : code(Status::no_device);
+  return visible::count() > 0 ? 0 : code(Status::no_device);
 }
 
 GMLAKE_EXPORT Result cuDriverGetVersion(int* version) {
@@ -153,7 +153,7 @@ GMLAKE_EXPORT Result cuDriverGetVersion(int* version) {
 }
 
 GMLAKE_EXPORT Result cuDeviceGetCount(int* count) {
-  *count = configuration().count;
+  *count = visible::count();
   return 0;
 }
 
@@ -172,7 +172,7 @@ GMLAKE_EXPORT Result cuDeviceGetName(char* name, int size, Device device) {
 GMLAKE_EXPORT Result cuDeviceGetUuid_v2(Uuid* uuid, Device device) {
   if (!exists(device)) return code(Status::invalid_device);
   std::memcpy(uuid->bytes, "gmlake emulated", 15);
-  uuid->bytes[15] = static_cast<char>(device);
+  uuid->bytes[15] = static_cast<char>(visible::physical(device));
   return 0;
 }
 GMLAKE_EXPORT Result cuDeviceGetUuid(Uuid* uuid, Device device) {
@@ -187,7 +187,7 @@ GMLAKE_EXPORT Result cuDeviceTotalMem_v2(std::size_t* bytes, Device device) {
 
 GMLAKE_EXPORT Result cuDeviceGetPCIBusId(char* text, int size, Device device) {
   if (!exists(device)) return code(Status::invalid_device);
-  std::snprintf(text, static_cast<std::size_t>(size), "0000:%02x:00.0", device + 1);
+  std::snprintf(text, static_cast<std::size_t>(size), "0000:%02x:00.0", visible::physical(device) + 1);
   return 0;
 }
 

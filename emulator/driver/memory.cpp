@@ -130,7 +130,7 @@ GMLAKE_EXPORT Result cuMemExportToShareableHandle(void* file, memory::Handle han
 
 GMLAKE_EXPORT Result cuMemImportFromShareableHandle(memory::Handle* handle, void* file, int type) {
   if (type != file_descriptor) return gmlake_device_unimplemented("import of memory other than as a file", 801);
-  return code(memory::import_file(static_cast<int>(reinterpret_cast<std::intptr_t>(file)), *handle));
+  return code(memory::import_file(static_cast<int>(reinterpret_cast<std::intptr_t>(file)), current_device(), *handle));
 }
 
 GMLAKE_EXPORT Result cuMemAlloc_v2(Pointer* pointer, std::size_t size) {
@@ -148,7 +148,8 @@ GMLAKE_EXPORT Result cuMemFree_v2(Pointer pointer) {
 }
 
 GMLAKE_EXPORT Result cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total) {
-  *free_bytes = capacity::free(current_device());
+  if (visible::count() == 0) return code(Status::no_device);
+  *free_bytes = capacity::free(visible::physical(current_device()));
   *total = configuration().memory;
   return 0;
 }

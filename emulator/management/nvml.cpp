@@ -1,4 +1,5 @@
 // NVML: what PyTorch and its users read about the cards: how many, their names, memory, and which processes use them.
+// It knows nothing of CUDA_VISIBLE_DEVICES: devices are the machine's here.
 #include <unistd.h>
 
 #include <cstdio>
@@ -13,8 +14,6 @@ namespace {
 using Result = int;
 constexpr Result invalid_argument = 2;
 constexpr Result not_supported = 3;
-// "gmlake emulated" in hexadecimal, as the driver gives it (cuDeviceGetUuid); the last byte is the device.
-constexpr char uuid_without_device[] = "GPU-676d6c61-6b65-2065-6d75-6c61746564";
 
 // Handles are device numbers plus one, so that null is none.
 void* handle_of(int device) {
@@ -22,6 +21,10 @@ void* handle_of(int device) {
 }
 int device_of(const void* handle) {
   return static_cast<int>(reinterpret_cast<std::uintptr_t>(handle)) - 1;
+}
+
+bool present(int device) {
+  return device >= 0 && device < configuration().count;
 }
 
 struct Memory {
@@ -87,7 +90,7 @@ GMLAKE_EXPORT Result nvmlDeviceGetCount(unsigned* count) {
   return nvmlDeviceGetCount_v2(count);
 }
 GMLAKE_EXPORT Result nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
-  if (!exists(static_cast<int>(index))) return invalid_argument;
+  if (!present(static_cast<int>(index))) return invalid_argument;
   *handle = handle_of(static_cast<int>(index));
   return 0;
 }
@@ -100,18 +103,16 @@ GMLAKE_EXPORT Result nvmlDeviceGetHandleByPciBusId_v2(const char* text, void** h
   return nvmlDeviceGetHandleByIndex_v2(bus - 1, handle);
 }
 GMLAKE_EXPORT Result nvmlDeviceGetHandleByUUID(const char* text, void** handle) {
-  const std::size_t length = std::strlen(uuid_without_device);
-  unsigned index = 0;
-  if (std::strncmp(text, uuid_without_device, length) != 0 || std::sscanf(text + length, "%2x", &index) != 1)
-    return invalid_argument;
-  return nvmlDeviceGetHandleByIndex_v2(index, handle);
+  for (int device = 0; device < configuration().count; ++device)
+    if (visible::uuid(device) == text) return nvmlDeviceGetHandleByIndex_v2(static_cast<unsigned>(device), handle);
+  return invalid_argument;
 }
 GMLAKE_EXPORT Result nvmlDeviceGetUUID(void* handle, char* text, unsigned size) {
-  std::snprintf(text, size, "%s%02x", uuid_without_device, device_of(handle));
+  std::snprintf(text, size, "%s", visible::uuid(device_of(handle)).c_str());
   return 0;
 }
 GMLAKE_EXPORT Result nvmlDeviceGetName(void* handle, char* text, unsigned size) {
-  if (!exists(device_of(handle))) return invalid_argument;
+  if (!present(device_of(handle))) return invalid_argument;
   std::snprintf(text, size, "%s", configuration().name.c_str());
   return 0;
 }
@@ -120,14 +121,14 @@ GMLAKE_EXPORT Result nvmlDeviceGetIndex(void* handle, unsigned* index) {
   return 0;
 }
 GMLAKE_EXPORT Result nvmlDeviceGetMemoryInfo(void* handle, Memory* memory) {
-  if (!exists(device_of(handle))) return invalid_argument;
+  if (!present(device_of(handle))) return invalid_argument;
   memory->total = configuration().memory;
   memory->free = capacity::free(device_of(handle));
   memory->used = memory->total - memory->free;
   return 0;
 }
 GMLAKE_EXPORT Result nvmlDeviceGetComputeRunningProcesses_v3(void* handle, unsigned* count, Process* processes) {
-  if (!exists(device_of(handle))) return invalid_argument;
+  if (!present(device_of(handle))) return invalid_argument;
   constexpr Result too_small = 7;
   const std::size_t used = capacity::used(device_of(handle));
   if (used == 0) {
@@ -149,7 +150,7 @@ GMLAKE_EXPORT Result nvmlDeviceGetP2PStatus(void*, void*, int, int* status) {
 }
 // No fabric, said as the driver says it of a card without: the call succeeds, the state is "not supported".
 GMLAKE_EXPORT Result nvmlDeviceGetGpuFabricInfoV(void* handle, FabricInfo* info) {
-  if (!exists(device_of(handle))) return invalid_argument;
+  if (!present(device_of(handle))) return invalid_argument;
   *info = {info->version, {}, 0, 0, 0};
   return 0;
 }

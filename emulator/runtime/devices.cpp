@@ -19,6 +19,8 @@ std::atomic<std::uint64_t> enabled_peers[most_devices];
 namespace gmlake::runtime {
 
 Error result(Status status) {
+  // The runtime checks for devices before it looks at a device's number.
+  if (status == Status::invalid_device && visible::count() == 0) status = Status::no_device;
   const Error error = static_cast<Error>(status);
   if (status != Status::success && status != Status::not_ready) last = error;
   return error;
@@ -51,12 +53,12 @@ GMLAKE_EXPORT const char* cudaGetErrorName(Error error) {
 }
 
 GMLAKE_EXPORT Error cudaGetDeviceCount(int* count) {
-  *count = configuration().count;
+  *count = visible::count();
   return *count > 0 ? 0 : result(Status::no_device);
 }
 GMLAKE_EXPORT Error cudaGetDevice(int* device) {
   *device = current_device();
-  return 0;
+  return visible::count() > 0 ? 0 : result(Status::no_device);
 }
 GMLAKE_EXPORT Error cudaSetDevice(int device) {
   if (!exists(device)) return result(Status::invalid_device);
@@ -101,7 +103,7 @@ GMLAKE_EXPORT Error cudaDeviceGetStreamPriorityRange(int* least, int* greatest) 
 }
 GMLAKE_EXPORT Error cudaDeviceGetPCIBusId(char* text, int size, int device) {
   if (!exists(device)) return result(Status::invalid_device);
-  std::snprintf(text, static_cast<std::size_t>(size), "0000:%02x:00.0", device + 1);
+  std::snprintf(text, static_cast<std::size_t>(size), "0000:%02x:00.0", visible::physical(device) + 1);
   return 0;
 }
 

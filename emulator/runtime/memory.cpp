@@ -11,7 +11,7 @@ namespace {
 char pool_tokens[most_devices];
 bool is_pool(const void* pool) {
   const auto at = reinterpret_cast<std::uintptr_t>(pool), begin = reinterpret_cast<std::uintptr_t>(pool_tokens);
-  return at >= begin && at < begin + static_cast<std::uintptr_t>(configuration().count);
+  return at >= begin && at < begin + static_cast<std::uintptr_t>(visible::count());
 }
 int device_of(const void* pool) {
   return static_cast<int>(static_cast<const char*>(pool) - pool_tokens);
@@ -84,7 +84,8 @@ GMLAKE_EXPORT Error cudaHostGetDevicePointer(void** device_pointer, void* at, un
 }
 
 GMLAKE_EXPORT Error cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total) {
-  *free_bytes = capacity::free(current_device());
+  if (visible::count() == 0) return result(Status::no_device);
+  *free_bytes = capacity::free(visible::physical(current_device()));
   *total = configuration().memory;
   return 0;
 }

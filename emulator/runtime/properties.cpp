@@ -39,7 +39,7 @@ Status describe(Properties* properties, int device) {
   properties->maps_host_memory = 1;
   properties->surface_alignment = 512;
   properties->concurrent_kernels = 1;
-  properties->pci_bus = device + 1;
+  properties->pci_bus = visible::physical(device) + 1;
   properties->copy_engines = get(40);
   properties->unified_addressing = 1;
   properties->bus_width = card.bus_width;

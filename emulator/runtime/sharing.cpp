@@ -18,7 +18,8 @@ constexpr std::uint32_t mark = 0x474d4c4b;
 
 struct SharedMemory {
   std::uint32_t mark;
-  int process, file, device;
+  int process, file;
+  int device;  // of the machine
   std::int64_t offset;
   std::uint64_t size;
 };
@@ -31,7 +32,8 @@ GMLAKE_EXPORT Error cudaIpcGetMemHandle(SharedHandle* handle, void* at) {
   memory::Range range;
   if (!memory::describe(address(at), base, range) || range.kind != memory::Kind::allocation)
     return result(Status::invalid_value);
-  const SharedMemory shared{mark, getpid(), range.block->file, range.device, range.block->offset, range.size};
+  const SharedMemory shared{
+      mark, getpid(), range.block->file, visible::physical(range.device), range.block->offset, range.size};
   *handle = {};
   std::memcpy(handle->bytes, &shared, sizeof shared);
   return 0;
@@ -40,12 +42,14 @@ GMLAKE_EXPORT Error cudaIpcGetMemHandle(SharedHandle* handle, void* at) {
 GMLAKE_EXPORT Error cudaIpcOpenMemHandle(void** at, SharedHandle handle, unsigned) {
   SharedMemory shared{};
   std::memcpy(&shared, handle.bytes, sizeof shared);
-  if (shared.mark != mark || shared.process == getpid() || !exists(shared.device)) return result(Status::invalid_value);
+  if (shared.mark != mark || shared.process == getpid()) return result(Status::invalid_value);
   const std::string path = "/proc/" + std::to_string(shared.process) + "/fd/" + std::to_string(shared.file);
   const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return result(Status::map_failed);
   memory::Address place = 0;
-  const Status status = memory::open_shared(file, shared.offset, shared.size, shared.device, place);
+  // CUDA opens what lies on a device that this process does not see, too: as memory of the current one.
+  const int device = visible::ordinal(shared.device, current_device());
+  const Status status = memory::open_shared(file, shared.offset, shared.size, device, place);
   *at = pointer(place);
   return result(status);
 }

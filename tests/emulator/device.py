@@ -14,6 +14,7 @@ from gmlake import _core
 
 OK, INVALID_VALUE, OUT_OF_MEMORY, NOT_READY, ILLEGAL_ADDRESS = 0, 1, 2, 600, 700
 INVALID_DEVICE, INVALID_HANDLE, ILLEGAL_STATE, NOT_SUPPORTED = 101, 400, 401, 801
+NO_DEVICE = 100
 CAPTURE_UNSUPPORTED, CAPTURE_INVALIDATED, CAPTURE_UNJOINED, CAPTURE_ISOLATION = 900, 901, 904, 905
 CAPTURE_MERGE, CAPTURE_IMPLICIT, CAPTURED_EVENT, CAPTURE_WRONG_THREAD = 902, 906, 907, 908
 INVALID_CONFIGURATION = 9
@@ -49,17 +50,16 @@ class Dimensions(ctypes.Structure):
 
 
 class Device:
-    """One process has one emulated machine: `configuration` counts where it is loaded first."""
+    """One process has one emulated machine: `configuration` and `visible` count where it is loaded first."""
 
-    def __init__(self, configuration: str) -> None:
-        before = os.environ.get("GMLAKE_DEVICE")
-        os.environ["GMLAKE_DEVICE"] = configuration
+    def __init__(self, configuration: str, visible: str | None = None) -> None:
+        """All devices are visible, whatever the variable says of this machine's own."""
+        settings = {"GMLAKE_DEVICE": configuration, "CUDA_VISIBLE_DEVICES": visible}
+        before = {name: os.environ.get(name) for name in settings}
+        _set_variables(settings)
         self.library = ctypes.CDLL(str(LIBRARY))
-        self.call("cuInit", 0)
-        if before is None:
-            del os.environ["GMLAKE_DEVICE"]  # it is no option of the allocator's
-        else:
-            os.environ["GMLAKE_DEVICE"] = before
+        self.initialized = self.call("cuInit", 0)
+        _set_variables(before)  # the first is no option of the allocator's
 
     def call(self, name: str, *arguments: Any) -> int:
         """The function's result; whole numbers are passed as 64 bits."""
@@ -99,7 +99,15 @@ class Device:
         return self.call("cuMemcpyHtoD_v2", at, data, len(data))
 
 
-def run(configuration: str, program: str) -> None:
+def _set_variables(values: dict[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def run(configuration: str, program: str, visible: str | None = None) -> None:
     """A program on a machine of its own, with `device` and every name of the helper module at hand."""
-    head = f"from tests.emulator.device import *\ndevice = Device({configuration!r})\n"
+    head = f"from tests.emulator.device import *\ndevice = Device({configuration!r}, {visible!r})\n"
     subprocess.run([sys.executable, "-c", head + textwrap.dedent(program)], check=True, timeout=60)

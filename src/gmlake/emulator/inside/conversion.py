@@ -9,12 +9,14 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from gmlake.emulator.inside import native
 from gmlake.trace import Kind, Trace, write_trace
 from gmlake.trace.building import insert_events, insert_marks
 from gmlake.trace.formats.snapshot_events import Parts
@@ -64,15 +66,16 @@ class Collection:
         written = []
         for device, parts in self._parts.items():
             segments = [segment for segment in snapshot["segments"] if segment["device"] == device]
-            trace = read_parts(snapshot, parts, segments, f"device {device}")
+            gpu = native.physical(device)
+            trace = replace(read_parts(snapshot, parts, segments, f"device {gpu}"), device=gpu)
             of_device = [[moment[device] for moment in moments] for moments in (trims, marks)]
             trace = insert_events(trace, Kind.TRIM, _places(trace, of_device[0], totals[device]))
             trace = insert_marks(trace, _places(trace, of_device[1], totals[device]), "recorded")
-            path = folder / f"trace-{os.getpid()}-{device}.gmt"
+            path = folder / f"trace-{os.getpid()}-{gpu}.gmt"
             write_trace(trace, path)
             written.append(
                 {
-                    "device": device,
+                    "device": gpu,
                     "file": path.name,
                     "events": len(trace),
                     "allocations": trace.allocations,

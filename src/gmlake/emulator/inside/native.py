@@ -42,6 +42,11 @@ def _function(name: str, result: object, *arguments: object) -> Callable[..., in
     return found
 
 
+def physical(device: int) -> int:
+    """Which of the run's GPUs this process calls so, by CUDA_VISIBLE_DEVICES; a real machine's is not known."""
+    return _physical(device) if loaded() else device
+
+
 def _missing(name: str) -> Callable[..., int]:
     def call(*_: object) -> int:
         raise RuntimeError(f"gmlake_device_{name} is not in this process: it was not started by gmlake run --emulate")
@@ -50,6 +55,7 @@ def _missing(name: str) -> Callable[..., int]:
 
 
 peak = _function("peak", ctypes.c_size_t, ctypes.c_int)
+_physical = _function("physical", ctypes.c_int, ctypes.c_int)
 hazards = _function("hazards", ctypes.c_int)
 touch = _function(
     "touch", None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int

@@ -125,7 +125,7 @@ class Report:
             return None
         properties = torch.cuda.get_device_properties(number)
         return {
-            "device": number,
+            "device": native.physical(number),
             "name": properties.name,
             "memory": properties.total_memory,
             **{f"peak_{name.removesuffix('_bytes')}": value for name, value in peaks.items()},
