@@ -29,6 +29,7 @@ del held[::2]
 large = torch.empty(320 << 20, dtype=torch.uint8, device="cuda")
 print("done")
 """
+EXPANDABLE = "expandable_segments:True"
 
 
 @pytest.fixture(scope="module")
@@ -230,6 +231,38 @@ def test_a_failure_of_one_run(cli: Cli, on_device: list[str]) -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "  AssertionError: no"
     assert [line.split()[-1] for line in done.stdout.splitlines()[2:4]] == ["completed", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("allocator", "line", "complaint"),
+    [
+        ("torch", f"os.environ['PYTORCH_CUDA_ALLOC_CONF'] = '{EXPANDABLE}'", "with expandable segments"),
+        ("torch", f"os.environ.setdefault('PYTORCH_ALLOC_CONF', '{EXPANDABLE}')", "--allocator expandable --allocator"),
+        ("torch", f"import torch; torch._C._accelerator_setAllocatorSettings('{EXPANDABLE}')", "sets expandable_segme"),
+        ("expandable", "os.environ['PYTORCH_CUDA_ALLOC_CONF'] = 'max_split_size_mb:64'", "without expandable segments"),
+        ("expandable", "import gmlake; gmlake.enable()", "was served by GMLake"),
+        ("gmlake", "os.environ['GMLAKE'] = '0'", "the line that sets GMLAKE"),
+    ],
+)
+def test_a_script_that_chooses_another_allocator(
+    cli: Cli, on_device: list[str], allocator: str, line: str, complaint: str
+) -> None:
+    """Its figures would stand where those of the allocator that was asked for belong."""
+    program = f"import os\n{line}\nimport torch; torch.empty(9, device='cuda')"
+    done = cli(*on_device, "--allocator", allocator, "--", "python", "-c", program)
+    assert (done.returncode, done.stdout) == (2, "")
+    [_, error] = done.stderr.splitlines()
+    assert error.startswith(f"gmlake: error: the run with --allocator {allocator} was served by ")
+    assert complaint in error
+    done = cli(*on_device, "--allocator", allocator, "--", "python", "-c", f"{program}; raise ValueError('its own')")
+    assert "ValueError: its own" in done.stderr and "was served by" not in done.stderr
+
+
+def test_a_script_may_choose_what_is_asked_for(cli: Cli, on_device: list[str]) -> None:
+    program = f"import os; os.environ['PYTORCH_CUDA_ALLOC_CONF'] = '{EXPANDABLE}'\n{SCATTERED}"
+    done = cli(*on_device, "--allocator", "expandable", "--allocator", "gmlake", "--", "python", "-c", program)
+    assert done.returncode == 0, done.stderr
+    assert "gmlake reserves 640.00 MiB where PyTorch with expandable segments reserves 960.00" in done.stdout
 
 
 def test_the_smallest_memory(cli: Cli, on_device: list[str]) -> None:

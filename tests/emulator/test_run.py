@@ -164,6 +164,21 @@ x = torch.empty(8 << 20, dtype=torch.uint8, device="cuda")
     assert "8.00 MiB" in shown.stderr
 
 
+def test_a_script_that_chooses_another_allocator(emulated: Emulated) -> None:
+    program = """
+import os
+os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+import torch
+torch.empty(1, device="cuda")
+"""
+    for allocator, told in (("torch", 1), ("expandable", 0), ("gmlake", 0)):
+        done = emulated(program, "--allocator", allocator)
+        assert done.status == 0
+        served = "the run with --allocator torch was served by PyTorch's allocator with expandable segments, "
+        assert done.stderr.count(served) == told
+        assert done.report["processes"][0].get("expandable") is (None if allocator == "gmlake" else True)
+
+
 @pytest.mark.parametrize(
     ("program", "status", "sentence"),
     [

@@ -39,6 +39,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from gmlake.emulator import serving
 from gmlake.emulator.arguments import (
     add_command,
     add_device_arguments,
@@ -90,6 +91,9 @@ def run(args: argparse.Namespace) -> int:
             check_environment()  # the process would only warn, and be served by PyTorch
         done = execute(command, plan, os.environ, args.record)
         unwritten = [*_report(args, done), *done.findings.unwritten]
+        served = serving.served_otherwise(args.allocator, done.findings.processes)
+        if served is not None:
+            _say(serving.explanation(args.allocator, served))
         explanation = done.explanation()
         if explanation is not None:
             _say(explanation)

@@ -12,7 +12,8 @@ from typing import Any
 from gmlake.comparison.display import Display
 from gmlake.comparison.output import Output
 from gmlake.emulator.execution import Execution, execute
-from gmlake.emulator.launch import CACHES, Plan
+from gmlake.emulator.launch import ALLOCATORS, CACHES, Plan
+from gmlake.emulator.serving import explanation, served_otherwise
 from gmlake.errors import UserError
 
 LAST_LINES = 15
@@ -116,7 +117,20 @@ class Trials:
             trial = Trial(allocator, done, output.last_lines(LAST_LINES))
             if trial.outcome == FAILED:
                 output.check_whole()
+            else:
+                _check_served(trial)
             return trial
+
+
+def _check_served(trial: Trial) -> None:
+    """Its figures must be those of the allocator that they are shown for."""
+    served = served_otherwise(trial.allocator, trial.done.findings.processes)
+    if served is None:
+        return
+    others = [name for name in ALLOCATORS if name != trial.allocator]
+    leave_out = f", or compare the others: {' '.join(f'--allocator {name}' for name in others)}"
+    both_pytorch = {trial.allocator, served} == {"torch", "expandable"}
+    raise UserError(explanation(trial.allocator, served) + (leave_out if both_pytorch else ""))
 
 
 def check_used(trials: Sequence[Trial]) -> None:

@@ -107,7 +107,18 @@ class Report:
                 value = {"problem": f"{type(error).__name__}: {error}"}
             if value is not None:
                 found[name] = value
+        if found["backend"] == "native":
+            found["expandable"] = self._expandable()
         return found
+
+    def _expandable(self) -> bool | None:
+        """Whether PyTorch's own allocator has expandable segments; None where finding out is not cheap or possible."""
+        with contextlib.suppress(Exception):
+            return bool(torch._C._cuda_memorySnapshot((0, 0, False))["allocator_settings"]["expandable_segments"])
+        if self._settings.record is None:  # older versions give no snapshot without the whole history
+            with contextlib.suppress(Exception):
+                return bool(torch.cuda.memory._snapshot()["allocator_settings"]["expandable_segments"])
+        return None
 
     def _device(self, number: int) -> dict[str, Any] | None:
         """One device, or None if this process never allocated on it."""
