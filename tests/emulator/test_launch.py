@@ -126,9 +126,14 @@ def test_a_run_within_an_emulated_run_uses_the_same_device() -> None:
     [("torch", "max_split_size_mb:64"), ("expandable", "max_split_size_mb:64,expandable_segments:True")],
 )
 def test_an_allocator_of_pytorch_is_with_or_without_expandable_segments(allocator: str, setting: str) -> None:
-    """Whatever the environment says; other settings stay."""
-    for before in ("max_split_size_mb:64", "expandable_segments:True,max_split_size_mb:64"):
-        child = environment(Plan(SESSION, allocator=allocator), {"PYTORCH_ALLOC_CONF": before, "GMLAKE": "1"})
-        assert child["PYTORCH_ALLOC_CONF"] == setting
-        assert "GMLAKE" not in child
-    assert "PYTORCH_ALLOC_CONF" not in environment(Plan(SESSION, allocator="torch"), {})
+    """Whatever the environment says; other settings stay. PyTorch 2.9 takes expandable segments of one name only."""
+    first, second = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
+    for before in ("", "expandable_segments:True,", "backend:cudaMallocAsync,"):
+        before += "max_split_size_mb:64"
+        for given in ({first: before}, {second: before}, {first: before, second: "expandable_segments:True"}):
+            child = environment(Plan(SESSION, allocator=allocator), {**given, "GMLAKE": "1"})
+            name = first if allocator == "expandable" or first in given else second
+            assert {key: value for key, value in child.items() if key in (first, second)} == {name: setting}
+            assert "GMLAKE" not in child
+    nothing = environment(Plan(SESSION, allocator="torch"), {})
+    assert first not in nothing and second not in nothing

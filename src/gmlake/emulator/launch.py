@@ -27,6 +27,7 @@ _PORT = "29500"
 ALLOCATORS = ("torch", "expandable", "gmlake")
 CACHES = {"TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "inductor"}  # of what was compiled: our folders
 _SETTINGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")  # of PyTorch's own allocator; the first one counts
+_ALLOCATING = ("backend", "expandable_segments")  # settings that choose an allocator, which --allocator does
 
 
 @dataclass(frozen=True)
@@ -97,12 +98,13 @@ def _choose_allocator(child: dict[str, str], plan: Plan) -> None:
     elif wanted is not None:
         child.pop("GMLAKE", None)
     if wanted in ("torch", "expandable"):
-        variable = next((name for name in _SETTINGS if name in child), _SETTINGS[-1])
-        kept = [part for part in child.get(variable, "").split(",") if part and "expandable_segments" not in part]
-        settings = [*kept, *(["expandable_segments:True"] if wanted == "expandable" else [])]
-        child.pop(variable, None)
-        if settings:
-            child[variable] = ",".join(settings)
+        given = [(name, child.pop(name)) for name in _SETTINGS if name in child]
+        variable, text = given[0] if given else (_SETTINGS[0], "")
+        kept = [part for part in text.split(",") if part and not any(name in part for name in _ALLOCATING)]
+        if wanted == "expandable":  # of the second name some versions take no expandable segments, older ones nothing
+            child[_SETTINGS[0]] = ",".join([*kept, "expandable_segments:True"])
+        elif kept:
+            child[variable] = ",".join(kept)
 
 
 def asks_for_gmlake(plan: Plan, base: Mapping[str, str]) -> bool:
