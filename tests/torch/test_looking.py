@@ -138,6 +138,60 @@ except RuntimeError as error:
     assert "call gmlake.enable() or set GMLAKE=1 first" in native(program, arguments=(tmp_path / "a.gmt",))
 
 
+RECORDED = """
+import json, sys, torch, gmlake
+own, other, early = sys.argv[1:4]
+def some(*sizes):
+    return [torch.empty(size, dtype=torch.uint8, device="cuda") for size in sizes]
+if early == "early":  # nothing has used CUDA yet
+    with gmlake.record(other):
+        some(1000)
+kept = some(3 << 20, 4 << 20)
+some(5 << 20, 5 << 20)
+said = []
+with gmlake.record(own):
+    kept += some(6 << 20)
+    for _ in range(300):
+        some(9001)
+    del kept[0]
+    try:
+        with gmlake.record(other, force=True):
+            pass
+    except Exception as error:
+        said.append(str(error))
+some(7 << 20)
+with gmlake.record(other, max_entries=4, force=True):
+    some(*range(1000, 20000, 1000))
+torch.cuda.memory._record_memory_history()
+try:
+    with gmlake.record(other, force=True):
+        pass
+except Exception as error:
+    said.append(str(error))
+torch.cuda.memory._record_memory_history(None)
+print(json.dumps(said))
+"""
+
+
+@pytest.mark.parametrize("early", ["early", "late"])
+def test_record_in_a_recorded_run(gmlake: Run, tmp_path: Path, early: str) -> None:
+    """The block's trace is what it is without, and the run's is whole."""
+    traces = []
+    for name in ("alone", "within"):
+        (tmp_path / name).mkdir()
+        own, other, run = (tmp_path / name / f"{file}.gmt" for file in ("own", "other", "run"))
+        within = name == "within"
+        said = gmlake(RECORDED, *(["--record", run] if within else []), arguments=(own, other, early))
+        assert [text.partition(";")[0] for text in said] == ["PyTorch's memory history is being recorded"] * 2
+        trace = read_trace(own, find_marks=False)
+        traces.append((trace.initial, trace.kind.tolist(), trace.size.tolist()))
+        assert 1 < len(read_trace(other, find_marks=False)) < 19  # the last entries only
+    assert traces[0] == traces[1]
+    sizes = read_trace(run, find_marks=False).size.tolist()
+    assert [size >> 20 for size in sizes if size >= MIB].count(7) == 1
+    assert (sizes.count(9001), sizes.count(1000)) == (300, 2 if early == "early" else 1)
+
+
 def test_a_recorded_run(emulated: Emulated, tmp_path: Path) -> None:
     """gmlake run --record keeps the same trace, whoever allocates."""
     sizes = []

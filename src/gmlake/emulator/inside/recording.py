@@ -22,6 +22,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from gmlake.emulator.inside import report
 from gmlake.emulator.inside.settings import Settings
+from gmlake.torch import recording as lending
 
 Count = tuple[int, int]  # allocations and frees
 
@@ -31,7 +32,7 @@ COLLECT = 100_000  # allocations; after so many the history is taken over
 
 def start(settings: Settings) -> None:
     """Record from the moment that CUDA is initialised."""
-    recording = Recording(settings)
+    recording = lending.lender = Recording(settings)
     torch.cuda._lazy_call(recording.begin)
     report.add("traces", recording.finish)
 
@@ -48,6 +49,8 @@ class Recording:
         self._collection: Any = None
         self._collected = 0  # allocations
         self._shared = False  # the program looks at the history too, which must then be whole
+        self._records = False  # the program has not stopped its own recording
+        self._lent = False  # to gmlake.record()
         # Moments, as allocations and frees so far on every device.
         self._starts: list[list[Count]] = []  # of the first iteration
         self._steps: list[list[Count]] = []
@@ -92,11 +95,32 @@ class Recording:
 
     def _collect(self, made: int) -> None:
         """Take the history over, if it has become long and PyTorch can forget it."""
-        if made - self._collected < COLLECT or self._shared or "clear_history" not in self._known:
+        if made - self._collected < COLLECT or self._shared or self._lent or "clear_history" not in self._known:
             return
         self._collected = made
+        self._take_over()
+
+    def _take_over(self) -> None:
+        """Collect what has happened, and let PyTorch forget it."""
         self._traces().collect()
-        self._record("all", **self._options, clear_history=True)
+        if "clear_history" in self._known:
+            self._record("all", **self._options, clear_history=True)
+        else:  # stopping does it too
+            self._original(None)
+            self._record("all", **self._options)
+
+    def lend(self) -> bool:
+        """Let gmlake.record() have the history to itself, unless the program records already."""
+        torch.cuda.init()  # it is recorded from then on, and that must not begin in the midst of the block
+        if not self._begun or self._problem is not None or self._records or self._lent:
+            return False
+        self._take_over()
+        self._lent = True
+        return True
+
+    def take_back(self) -> None:
+        """All that is in the history is still ours to collect."""
+        self._lent = False
 
     def _marks(self) -> list[list[Count]]:
         """Where iterations begin: with the first forward pass, and after every step but the last."""
@@ -107,6 +131,7 @@ class Recording:
 
     def _record_for_program(self, enabled: Any = "all", *args: Any, **options: Any) -> None:
         """The program records too: it may, but neither stop our recording nor shorten it."""
+        self._records = bool(enabled)
         if isinstance(enabled, bool) or enabled is None:
             return
         self._shared = True
