@@ -152,3 +152,20 @@ def test_what_is_ordered(found: dict[str, int], name: str) -> None:
 @pytest.mark.parametrize("name", UNORDERED)
 def test_what_is_not(found: dict[str, int], name: str) -> None:
     assert found[name] > 0
+
+
+@pytest.mark.parametrize(("times", "told"), [(1, "1 time (each is"), (10, "10 times (each is"), (2000, "the first")])
+def test_how_many_are_told(emulated: Emulated, times: int, told: str) -> None:
+    program = f"""
+import torch
+x, side = torch.zeros(1 << 10, device="cuda"), torch.cuda.Stream()
+for _ in range({times}):
+    x.add_(1)
+    with torch.cuda.stream(side):
+        x.cpu()
+    torch.cuda.synchronize()
+"""
+    shown = emulated(program, "--hazards", json_report=False).stderr
+    [line] = [line for line in shown.splitlines() if "nothing to order them" in line]
+    assert told in line
+    assert shown.count("gmlake device: hazard: ") == min(times, 10)

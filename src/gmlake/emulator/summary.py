@@ -18,6 +18,7 @@ from gmlake.terminal import counted
 WIDTH = 120  # of tables at most; a narrower terminal breaks their lines
 _MOST = 5  # places and symbols that are shown
 NO_GPU = "CUDA finds no GPU on this machine; --emulate DEVICE runs the command without one"
+_HAZARDS_TOLD = 10  # by a process, when they happen (emulator/device/hazards.cpp)
 _LONGEST = 60  # letters of a line of source
 PEAKS = ("requested", "active", "reserved", "in use %", "retries", "OOM")  # heads of what peak_cells gives
 
@@ -120,9 +121,11 @@ def _show_reads(console: Console, processes: list[dict[str, Any]], plan: Plan) -
 
 
 def _show_hazards(console: Console, processes: list[dict[str, Any]], plan: Plan) -> None:
-    hazards = sum(process.get("hazards") or 0 for process in processes)
+    counts = [process.get("hazards") or 0 for process in processes]
+    hazards = sum(counts)
     if hazards:
-        console.print(f"Memory used by two streams with nothing to order them: {hazards} times (each is told above).")
+        told = "each is told above" if max(counts) <= _HAZARDS_TOLD else "the first of them are told above"
+        console.print(f"Memory used by two streams with nothing to order them: {counted(hazards, 'time')} ({told}).")
     elif plan.hazards and processes:
         console.print("No memory was used by two streams without an order between them.")
     missing = {name for process in processes for name in process.get("not_computed") or ()}
