@@ -37,7 +37,7 @@ Bytes parse_bytes(std::string_view text) {
       return static_cast<Bytes>(std::llround(bytes));
     }
   }
-  throw InvalidArgument("'" + std::string(text) + "' is not a size; write a number with a unit, like 512MiB or 80GiB");
+  throw InvalidArgument("'" + std::string(text) + "' is not a size; write a number with a unit, like 80GiB or 4096B");
 }
 
 std::string format_bytes(Bytes value) {

@@ -152,7 +152,7 @@ def test_a_timeline_that_cannot_be_written_is_named(cli: Cli, npz: Path, tmp_pat
         (["--allocator", "caching:max_split=3"], "max_split"),
         (["--allocator", "caching:max_split_size_mb=lots"], "lots"),
         (["--capacity", "eighty"], "'eighty' is not a size"),
-        (["--capacity", "40"], "'40' is not a size; write a number with a unit"),
+        (["--capacity", "40"], "'40' is not a size; write a number with a unit, like 80GiB or 4096B"),
         (["--capacity", "99999999999GiB"], "'99999999999GiB' is too large for a size"),
         (["--capacity=-1GiB"], "-1GiB"),
         (["--capacity", "0"], "--capacity needs a size above zero"),
