@@ -355,3 +355,48 @@ def test_exceptions_pass_while_stacks_are_recorded(either: Run, native: Run) -> 
     assert caught[:4] == [["ValueError", "a bad sample"]] * 2 + [["OutOfMemoryError", "CUDA out of "]] * 2
     assert caught[4:] == [["TimeoutError", "a step took too long"], ["KeyboardInterrupt", ""]] * 10
     assert allocated == 0
+
+
+def test_snapshots_while_other_threads_allocate(either: Run) -> None:
+    """Stacks are forgotten in the midst of a snapshot, but none that it shows."""
+    program = """
+import json, threading, torch
+from gmlake.torch import history
+history._FEWEST = history._recorder._prune_at = 4000
+memory = torch.cuda.memory
+memory._record_memory_history(max_entries=6000, stacks="python")
+kept = torch.empty(1, device="cuda")
+ended, failed = threading.Event(), []
+
+def allocate():
+    while not ended.is_set():
+        torch.empty(100, device="cuda")
+
+def look():
+    try:
+        for _ in range(8):
+            events = memory._snapshot()["device_traces"][0]
+            bare.append(sum(not event.get("frames") for event in events if event["action"] != "snapshot"))
+            held.append([f["name"] for f in memory._snapshot()["segments"][0]["blocks"][0]["frames"]])
+    except KeyError as error:
+        failed.append(repr(error))
+
+bare, held = [], []
+workers = [threading.Thread(target=allocate) for _ in range(2)]
+lookers = [threading.Thread(target=look) for _ in range(2)]
+for thread in workers + lookers:
+    thread.start()
+for thread in lookers:
+    thread.join()
+ended.set()
+for thread in workers:
+    thread.join()
+for _ in range(10000):
+    torch.empty(100, device="cuda")
+print(json.dumps([failed, max(bare, default=0), len(held), [names for names in held if "<module>" not in names],
+                  len(history._recorder._stacks)]))
+"""
+    failed, bare, looked, nameless, stacks = either(program)
+    assert failed == nameless == []
+    assert (bare, looked) == (0, 16)
+    assert 4000 <= stacks <= 20000

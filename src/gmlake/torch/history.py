@@ -10,7 +10,9 @@ from __future__ import annotations
 import inspect
 import itertools
 import sys
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -48,7 +50,9 @@ class _Recorder:
         self.others = False  # PyTorch records pinned memory or annotations
         self._stacks: dict[int, tuple[Any, Any]] = {}  # of Python (our own frame first), native
         self._numbers = itertools.count(1)
+        self._latest: dict[int, int] = {}  # of each thread: may be on its way into a journal
         self._prune_at = _FEWEST
+        self._holders: set[object] = set()
 
     def gather(self) -> int:
         """The number of a new stack; called by the allocator."""
@@ -56,32 +60,51 @@ class _Recorder:
         gather = torch._C._profiler.gather_traceback
         # Apart, because PyTorch would not put them together rightly with our own call in between.
         native = gather(False, False, True) if self.cpp else None
-        self._stacks[number] = gather(True, True, False), native
-        if len(self._stacks) > self._prune_at:
+        stack = gather(True, True, False), native
+        self._latest[threading.get_ident()] = number
+        self._stacks[number] = stack
+        if len(self._stacks) > self._prune_at and not self._holders:
             self.prune()
         return number
 
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Let no thread forget a stack meanwhile: the journals have been read, and their stacks not yet."""
+        holder = object()
+        try:  # no lock: whoever looks may be interrupted by a signal, a finalizer or an observer that looks too
+            self._holders.add(holder)
+            yield
+        finally:
+            self._holders.discard(holder)
+            if len(self._stacks) > self._prune_at:
+                self.prune()
+
     def frames(self, numbers: Iterable[int]) -> dict[int, Frames]:
         """The stacks of these numbers, those that are still known."""
-        known = [number for number in set(numbers) if number in self._stacks]
+        found = {number: self._stacks.get(number) for number in set(numbers)}
+        known = {number: stack for number, stack in found.items() if stack is not None}
         symbolize = torch._C._profiler.symbolize_tracebacks
-        python = symbolize([self._stacks[number][0] for number in known])
-        native = dict(zip(known, (self._stacks[number][1] for number in known), strict=True))
-        with_native = [number for number in known if native[number] is not None]
-        below = dict(zip(with_native, symbolize([native[number] for number in with_native]), strict=True))
+        python = symbolize([stack for stack, _ in known.values()])
+        native = {number: stack for number, (_, stack) in known.items() if stack is not None}
+        below = dict(zip(native, symbolize(list(native.values())), strict=True))
         return {
             number: _together(frames[1:], below.get(number, [])) for number, frames in zip(known, python, strict=True)
         }
 
     def prune(self) -> None:
         """Forget the stacks that neither the journals nor blocks in use mention."""
-        needed = {context for _, context in _core.recorded_contexts()}
+        self._prune_at = 2 * len(self._stacks)  # other threads need not do the same
+        present = list(self._stacks)  # in this order: what comes later is none of our business
+        needed = set(self._latest.values())
+        needed.update(context for _, context in _core.recorded_contexts())
         for device in _core.used_devices():
             needed.update(entry.context for entry in _core.process_allocator(device).journal())
-        newest = max(self._stacks, default=0)  # the latest may be on their way into a journal
-        self._stacks = {
-            number: stack for number, stack in list(self._stacks.items()) if number in needed or number > newest - 1000
-        }
+        if self._holders:  # may have read what the journals have dropped since
+            self._prune_at = 0
+            return
+        for number in present:  # one by one, because other threads add theirs
+            if number not in needed:
+                self._stacks.pop(number, None)
         self._prune_at = max(_FEWEST, 2 * len(self._stacks))
 
 
@@ -186,6 +209,11 @@ def traceback_of(address: int) -> Frames | None:
     """Stand in for torch._C._cuda_allocationTraceback."""
     number = _core.recorded_context(address)
     return _recorder.frames([number]).get(number) if number else None
+
+
+def hold() -> AbstractContextManager[None]:
+    """Keep all stacks that the journals mention, from before they are read until frames_of."""
+    return _recorder.hold()
 
 
 def frames_of(numbers: Iterable[int]) -> dict[int, Frames]:

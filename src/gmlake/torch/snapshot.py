@@ -25,10 +25,11 @@ def take(request: tuple[Any, ...] | None = None) -> dict[str, Any]:
     pool = (request[0], request[1]) if request else _ORDINARY
     with_events = request[2] if request and len(request) > 2 else True
     devices = _core.used_devices()
-    journals = {device: _core.process_allocator(device).journal() if with_events else [] for device in devices}
-    blocks = dict(_core.recorded_contexts())
-    numbers = {*blocks.values(), *(entry.context for journal in journals.values() for entry in journal)} - {0}
-    frames = history.frames_of(numbers) if numbers else {}
+    with history.hold():
+        journals = {device: _core.process_allocator(device).journal() if with_events else [] for device in devices}
+        blocks = dict(_core.recorded_contexts())
+        numbers = {*blocks.values(), *(entry.context for journal in journals.values() for entry in journal)} - {0}
+        frames = history.frames_of(numbers) if numbers else {}
     segments = [
         segment
         for device in devices
