@@ -90,6 +90,22 @@ print(json.dumps([[kind["current"], kind["peak"]] for kind in kinds]))
     assert gmlake(program, env={"GMLAKE_COMPARE": "1"}) == native(program)
 
 
+def test_the_rival_is_emptied_by_both_functions(either: Run) -> None:
+    program = """
+import json, torch
+from gmlake import _core
+torch.accelerator.empty_cache() if hasattr(torch.accelerator, "empty_cache") else None
+used, left = _core.used_devices(), []
+for empty in (torch.cuda.empty_cache, getattr(torch.accelerator, "empty_cache", torch.cuda.empty_cache)):
+    blocks = [torch.empty(size << 20, dtype=torch.uint8, device="cuda") for size in (3, 7, 30)]
+    del blocks
+    empty()
+    left.append([torch.cuda.memory_reserved(), _core.rival_statistics(0)["reserved_bytes"]["all"]["current"]])
+print(json.dumps([used, left]))
+"""
+    assert either(program, env={"GMLAKE_COMPARE": "1"}) == [[], [[0, 0], [0, 0]]]
+
+
 def test_record(gmlake: Run, tmp_path: Path) -> None:
     program = (
         TRAINING

@@ -84,8 +84,7 @@ def _reset_accumulated(device: int) -> None:
 
 
 def _empty_cache() -> None:
-    for device in _core.used_devices():
-        _core.process_allocator(device).trim()
+    torch._C._cuda_emptyCache()  # of all devices, and of what watches them
 
 
 def _memory_fraction(device: int) -> float:
