@@ -117,7 +117,7 @@ for path in sys.argv[1:]:
         x = torch.empty(5 << 20, dtype=torch.uint8, device="cuda")
         del before, x
 said, begun = [], []
-for path in (sys.argv[1], "trace.txt", "no/such.gmt", "/sys/trace.gmt", sys.argv[2] + ".gmt"):
+for path in (sys.argv[1], "trace.txt", "no/such.gmt", "/sys/trace.gmt"):
     try:
         with gmlake.record(path):
             begun.append(path)
@@ -129,17 +129,103 @@ print(json.dumps([said, len(begun)]))
 """
     )
     paths = (tmp_path / "a.gmt", tmp_path / "b.pickle")
-    (exists, suffix, folder, refused, nothing), begun = gmlake(program, arguments=paths)
+    (exists, suffix, folder, refused), begun = gmlake(program, arguments=paths)
     assert "exists already" in exists
     assert "suffix '.txt'" in suffix
     assert "no folder no" in folder
     assert "/sys/trace.gmt cannot be written" in refused
-    assert "nothing was allocated or freed" in nothing
-    assert begun == 1
+    assert begun == 0
     trace = read_trace(paths[1])
     assert trace.size[trace.size > 4 * MIB].tolist() != []
     assert {3 * MIB, 5 * MIB} <= set(trace.size.tolist())
     assert 700 in read_trace(paths[0]).size.tolist()
+
+
+def test_devices_are_named_as_for_pytorch(gmlake: Run, tmp_path: Path) -> None:
+    program = """
+import json, sys, torch, gmlake
+said = []
+def refused(work):
+    try:
+        work()
+        said.append("accepted")
+    except Exception as error:
+        said.append(str(error))
+assert gmlake.stats() == gmlake.stats("cuda") == gmlake.stats("cuda:1") == {}
+refused(lambda: gmlake.stats(2))
+assert not torch.cuda.is_initialized()
+torch.cuda.set_device(1)
+x = torch.empty(5 << 20, dtype=torch.uint8, device="cuda")
+names = None, "cuda", "cuda:1", torch.device("cuda", 1), torch.device("cuda"), torch.cuda.device(1)
+found = [gmlake.stats(name)["requested_bytes"]["all"]["peak"] for name in names]
+assert "on GPU 1" in gmlake.summary() and gmlake.summary() == gmlake.summary("cuda:1") == gmlake.summary(1)
+assert gmlake.stats("cuda:0") == {} and "has not served" in gmlake.summary(torch.device("cuda", 0))
+for name in (2, -1, "cuda:2", "cpu"):
+    for ask in (gmlake.stats, gmlake.summary, lambda name: gmlake.record(sys.argv[1], device=name).__enter__()):
+        refused(lambda: ask(name))
+for path, name in zip(sys.argv[1:], (None, "cuda:1", torch.device("cuda"))):
+    with gmlake.record(path, device=name):
+        y = torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
+print(json.dumps([said, found]))
+"""
+    paths = [tmp_path / f"{name}.gmt" for name in "abc"]
+    said, found = gmlake(program, "--gpus", "2", arguments=paths)
+    beyond, below = (f"there is no device {number}: PyTorch sees 2, counted from 0" for number in (2, -1))
+    assert said[:10] == [beyond, *[beyond] * 3, *[below] * 3, *[beyond] * 3]
+    assert said[10:] == ["Expected a cuda device, but got: cpu"] * 3
+    assert found == [5 * MIB] * 6
+    for path in paths:
+        assert 3 * MIB in read_trace(path).size.tolist()
+
+
+def test_what_a_recording_could_not_keep(gmlake: Run, tmp_path: Path) -> None:
+    """It is said when the work is done, and in no exception's place."""
+    program = """
+import json, os, sys, warnings, torch, gmlake
+memory = torch.cuda.memory
+target = sys.argv[1]
+def allocate():
+    torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
+def switch_off():
+    allocate()
+    memory._record_memory_history(None)
+def restart():
+    switch_off()
+    memory._record_memory_history()
+    allocate()
+def fail():
+    allocate()
+    raise ValueError("training failed")
+def fail_early():
+    raise ValueError("training failed early")
+def fail_without_a_folder():
+    os.rmdir(os.path.dirname(target))
+    fail()
+said = []
+for work in (lambda: None, switch_off, restart, fail, fail_early, fail_without_a_folder):
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            with gmlake.record(target, force=True):
+                work()
+        except Exception as error:
+            warned.append(error)
+    said.append([[str(getattr(one, "message", one)), getattr(one, "filename", "")] for one in warned])
+    said[-1].append(os.path.exists(target) and (os.remove(target) or True))
+    assert not torch._C._cuda_isHistoryEnabled()
+print(json.dumps(said))
+"""
+    (tmp_path / "new").mkdir()
+    path = tmp_path / "new" / "a.gmt"
+    off = "PyTorch's memory history was switched off or cleared inside the `with`"
+    assert gmlake(program, arguments=(path,)) == [
+        [[f"{path} was not written: nothing was allocated or freed on device 0", "<string>"], False],
+        [[f"{path} was not written: {off}", "<string>"], False],
+        [[f"{path} lacks its beginning: {off}", "<string>"], True],
+        [["training failed", ""], True],
+        [["training failed early", ""], False],
+        [["training failed", ""], False],
+    ]
 
 
 def test_record_without_gmlake(native: Run, tmp_path: Path) -> None:

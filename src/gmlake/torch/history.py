@@ -46,6 +46,7 @@ class _Recorder:
     def __init__(self) -> None:
         self.enabled = False
         self.entries = 0
+        self.losses = 0  # how often the journals were switched off or cleared
         self.cpp = False
         self.others = False  # PyTorch records pinned memory or annotations
         self._stacks: dict[int, tuple[Any, Any]] = {}  # of Python (our own frame first), native
@@ -197,12 +198,18 @@ def _start(entries: int, level: str, cpp: bool, clear: bool, skipped: frozenset[
         _core.keep_process_journals(entries, clear or entries == 0)
     _core.set_recorder(None if level == "none" else _recorder.gather, level)
     if entries == 0 or clear:
+        _recorder.losses += 1
         _recorder.prune()
 
 
 def is_recording() -> bool:
     """Stand in for torch._C._cuda_isHistoryEnabled."""
     return _recorder.enabled
+
+
+def losses() -> int:
+    """How often what was recorded has been thrown away: by switching the history off, or clearing it."""
+    return _recorder.losses
 
 
 def traceback_of(address: int) -> Frames | None:

@@ -5,19 +5,44 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from gmlake import __version__, _core
+from gmlake.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+Device: TypeAlias = "torch.device | str | int | None"
 
 
-def stats(device: int = 0) -> dict[str, Any]:
+def stats(device: Device = None) -> dict[str, Any]:
     """GMLake's figures for a device, nested as torch.cuda.memory_stats_as_nested_dict; its own are under 'gmlake'.
 
-    `utilisation` is the share of peak reserved memory that was in use at the peak; `driver_calls` has how often each
-    call of the driver was made and how many microseconds it took. Empty if the device was not used.
+    The device is named as for PyTorch; None is the current one. `utilisation` is the share of peak reserved memory that
+    was in use at the peak; `driver_calls` has how often each call of the driver was made and how many microseconds it
+    took. Empty if the device was not used.
     """
-    if device not in _core.used_devices():
-        return {}
+    number = index_of(device)
+    return _figures(number) if number in _core.used_devices() else {}
+
+
+def index_of(device: Device) -> int:
+    """The number of a device as PyTorch understands its name; a question does not start CUDA."""
+    if device is None and "torch" not in sys.modules:
+        return 0
+    import torch
+    from torch.cuda._utils import _get_device_index
+
+    named = torch.device(device) if isinstance(device, str) else device
+    current = named is None or named == torch.device("cuda")
+    number = 0 if current and not torch.cuda.is_initialized() else int(_get_device_index(named, optional=True))
+    if not current and number not in _core.used_devices() and not 0 <= number < torch.cuda.device_count():
+        raise UserError(f"there is no device {number}: PyTorch sees {torch.cuda.device_count()}, counted from 0")
+    return number
+
+
+def _figures(device: int) -> dict[str, Any]:
     found = _core.process_allocator(device).statistics()
     own = found.setdefault("gmlake", {})
     reserved = found["reserved_bytes"]["all"]["peak"]
@@ -26,18 +51,18 @@ def stats(device: int = 0) -> dict[str, Any]:
     return found
 
 
-def summary(device: int | None = None) -> str:
-    """A page about what GMLake did on a device (None: on all that were used), for people.
+def summary(device: Device = None) -> str:
+    """A page about what GMLake did on a device (None: on each that was used), for people.
 
     It says how much was saved if the process began with gmlake.enable(compare=True) or GMLAKE_COMPARE=1.
     """
-    used = _core.used_devices() if device is None else [device]
+    used = _core.used_devices() if device is None else [index_of(device)]
     pages = [_page(number) for number in used if number in _core.used_devices()]
     return "\n\n".join(pages) or "GMLake has not served any allocation on this device."
 
 
 def _page(device: int) -> str:
-    found = stats(device)
+    found = _figures(device)
     own = found["gmlake"]
     peaks = {kind: found[f"{kind}_bytes"]["all"]["peak"] for kind in ("requested", "active", "reserved")}
     calls = sum(count for count, _ in own["driver_calls"].values())
@@ -102,7 +127,7 @@ def _say_at_exit(process: int) -> None:
 
 def one_line(device: int) -> str:
     """A device's figures in one line."""
-    found = stats(device)
+    found = _figures(device)
     own = found["gmlake"]
     active, reserved = (_core.format_bytes(found[f"{kind}_bytes"]["all"]["peak"]) for kind in ("active", "reserved"))
     return (
