@@ -140,6 +140,33 @@ def test_smaller_chunks_are_advised_only_where_they_would_be_smaller(gmlake: Run
     assert "a smaller batch" in said
 
 
+POOLS = """
+import json, torch
+GIB = 1 << 30
+pool, said = torch.cuda.MemPool(use_on_oom=%s), []
+with torch.cuda.use_mem_pool(pool):
+    block = torch.empty(60 * GIB, dtype=torch.uint8, device="cuda")
+del block
+for _ in range(2):
+    try:
+        torch.empty(60 * GIB, dtype=torch.uint8, device="cuda")
+        said.append("served")
+    except torch.OutOfMemoryError as error:
+        said.append(str(error).rpartition("GMLake: ")[2])
+    pool = None
+print(json.dumps(said))
+"""
+
+
+def test_memory_in_a_private_pool_is_named(bridge: None, gmlake: Run) -> None:
+    """And what is advised helps."""
+    said, later = gmlake(POOLS % "False")
+    assert "60.00 GiB belong to private pools (MemPool, CUDA graphs)" in said
+    assert "a MemPool that is deleted after use, or one with use_on_oom=True might have helped" in said
+    assert later == "served"
+    assert gmlake(POOLS % "True") == ["served", "served"]
+
+
 def test_in_the_backward_pass(gmlake: Run) -> None:
     """Another thread, no interpreter's lock, and the error still arrives where backward was called."""
     program = """

@@ -34,7 +34,7 @@ struct Figures {
   Bytes asked = 0, free = 0, total = 0, allowed = 0;
   Bytes allocated = 0, active = 0, reserved = 0, largest = 0;
   Bytes whole_pages = 0;       // in free runs that any request may have
-  Bytes in_pools = 0;          // free, but only for the graphs of a private pool
+  Bytes in_pools = 0;          // free, but only for who uses a private pool
   bool larger_chunks = false;  // than a page: some of a chunk may be in use while whole pages of it are not
 };
 
@@ -100,7 +100,8 @@ std::string advice(const Figures& f) {
   }
   if (f.asked > within_reach - std::min(within_reach, f.in_pools))
     return " Of what is free, " + size(f.in_pools) +
-           " belong to the pools of CUDA graphs; graphs that share a pool might have helped.";
+           " belong to private pools (MemPool, CUDA graphs); graphs that share a pool, a MemPool that is deleted "
+           "after use, or one with use_on_oom=True might have helped.";
   if (f.larger_chunks && f.asked <= f.whole_pages + room)
     return " What is free lies in chunks that are partly in use; GMLAKE_CHUNK_LIMIT=2MiB might have helped.";
   const Bytes whole = f.whole_pages + f.in_pools + room;
