@@ -1,4 +1,4 @@
-"""gmlake.record(): the memory events inside a `with`, written as a trace for `gmlake replay` and PyTorch's viewers."""
+"""gmlake.record: keeps what the program does with GPU memory as a trace, for gmlake replay."""
 
 from __future__ import annotations
 
