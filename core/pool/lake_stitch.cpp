@@ -28,7 +28,8 @@ Address Lake::grow(const Request& request) {
 // The window that lacks least, if that is at most `lack`, and in bench_.plan the new chunks for it. 0: there is none.
 Address Lake::plan_growth(const Request& request, Bytes lack, Mixing mixing) {
   const Bytes size = request.size;
-  const Bytes chunk = supply_.chunk_size(size);
+  // Small chunks fit where they move to; those of a private pool stay.
+  const Bytes chunk = shared_ ? supply_.chunk_size(size) : supply_.chunk_limit;
   // Mostly no gap is long enough but the one at the arena's end, from where free space leads up to it on. There
   // best_place would find just this, at a higher cost.
   if (const Extent* end = arena_.last(); size > arena_.longest_gap() && end->state == Extent::State::hole) {

@@ -297,3 +297,13 @@ def test_pools_that_are_over_make_room_for_new_ones() -> None:
     lake.allocator.begin_pool((1000, 0))
     lake.take(20 * GIB)
     lake.allocator.check()
+
+
+def test_what_never_moves_is_made_of_few_chunks() -> None:
+    lake = Lake(capacity=80 * GIB)
+    lake.give(lake.take(176 * MIB))
+    ordinary = lake.calls("create")
+    lake.allocator.begin_pool((1, 0))
+    lake.take(176 * MIB)
+    assert lake.calls("create") - ordinary == 8 < ordinary
+    assert lake.stat("reserved_bytes") == 2 * 176 * MIB
