@@ -48,12 +48,12 @@ class Recall {
 
   using Number = std::uint64_t;  // of a request, counted from 1
   static constexpr Number none = 0;
-  Number now() const { return now_; }     // the request under way
-  Number met() const { return thread_; }  // the one in an earlier step that it repeats
+  Number now() const { return now_; }          // the request under way
+  Number met() const { return thread_; }       // the one in an earlier step that it repeats
+  Number step() const { return period_; }      // how many requests a step has, as far as is known
+  Number changes() const { return changes_; }  // times that nothing was met any more, for as long as before
   // Was a good part of a step met again by now? How long a step is, is how far back it was met. A part that is the same
   // in every step, as an optimizer's, does not make a program that repeats itself, nor does a loop within a step.
-  Number step() const { return period_; }
-  Number changes() const { return changes_; }  // times that nothing was met any more, for as long as before
   bool repeats() const { return met_ >= std::max(period_ / 4, shortest_step); }
 
  private:
