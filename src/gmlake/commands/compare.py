@@ -158,7 +158,7 @@ def _report(args: argparse.Namespace, trials: list[Trial]) -> int:
     if everywhere:
         explanation = failed[0].done.explanation() or f"it ended with status {failed[0].done.exit_status}"
         if lacks_gpu(failed[0].done.plan):
-            explanation += f". {NO_GPU}"
+            explanation += f"; {NO_GPU}"
         raise Error(f"the command fails, whatever the allocator: {explanation}")
     check_used(trials)
     unwritten = _tell(args, trials)
